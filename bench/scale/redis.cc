@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -17,23 +16,15 @@
 
 #include "base/sizes.h"
 #include "base/time.h"
-#include "lib/async/socket.h"
+#include "bench/rivals/server.h"
 
 namespace verbena::scale {
 namespace {
 
 constexpr std::uint64_t descriptors_of_redis = 128;
-constexpr Nanoseconds start_patience = 10'000'000'000;
 constexpr const char* what_to_install =
 	"install Debian's packages redis-server and redis-tools (and stop the service that they start), or leave out "
 	"--with-redis";
-
-bool is_on_path(std::string_view program) {
-	const char* path = std::getenv("PATH");
-	for (const std::string_view folder : split(path != nullptr ? path : "", ':'))
-		if (access(fmt::format("{}/{}", folder, program).c_str(), X_OK) == 0) return true;
-	return false;
-}
 
 // Starts a child whose standard output is `out`. The kernel kills it if its parent dies. It has a
 // process group of its own, so that Ctrl-C does not end it in the middle of a repetition.
@@ -67,29 +58,11 @@ struct OpenFile {
 	~OpenFile() { close(fd); }
 };
 
-std::expected<std::uint16_t, std::string> free_port(async::Loop& loop) {
-	const auto socket = async::listen(loop, async::resolve("127.0.0.1", 0).value());
-	if (!socket) return std::unexpected(socket.error());
-	return async::local_address(**socket).port();
-}
-
-// Whether a server accepts connections at the port.
-bool answers(async::Loop& loop, std::uint16_t port) {
-	bool connected = false;
-	const auto knock = [&]() -> async::Task<void> {
-		const async::Address where = async::resolve("127.0.0.1", port).value();
-		auto socket = co_await async::connect(loop, where, monotonic_now() + start_patience);
-		connected = socket.has_value();
-	};
-	loop.complete(knock());
-	return connected;
-}
-
 }  // namespace
 
 std::expected<void, std::string> find_redis() {
 	for (const char* program : {"redis-server", "redis-benchmark"})
-		if (!is_on_path(program))
+		if (!bench::is_on_path(program))
 			return std::unexpected(fmt::format("cannot find {} on the PATH: {}", program, what_to_install));
 	return {};
 }
@@ -104,21 +77,14 @@ std::expected<void, std::string> plan_redis(std::uint32_t connections, std::uint
 
 std::expected<RedisRun, std::string> measure_redis(
 	std::uint32_t connections, std::uint32_t bytes, std::uint64_t requests) {
-	async::Loop loop;
-	const auto port = free_port(loop);
-	if (!port) return std::unexpected(port.error());
-	const std::string at = std::to_string(*port);
-
-	const OpenFile nowhere{open("/dev/null", O_WRONLY | O_CLOEXEC)};
-	const Child server{
-		start({"redis-server", "--bind", "127.0.0.1", "--port", at, "--save", "", "--appendonly", "no", "--daemonize",
-				  "no", "--maxclients", std::to_string(connections + 32), "--tcp-backlog", "4096"},
-			nowhere.fd)};
-	for (const Nanoseconds deadline = monotonic_now() + start_patience; !answers(loop, *port);) {
-		if (waitpid(server.pid, nullptr, WNOHANG) != 0 || monotonic_now() > deadline)
-			return std::unexpected("redis-server did not start within 10 s");
-		usleep(10'000);
-	}
+	bench::RivalServer server("redis");
+	const std::string at = std::to_string(server.port());
+	if (auto started = server.start(
+			{"redis-server", "--bind", "127.0.0.1", "--port", at, "--save", "", "--appendonly", "no", "--daemonize",
+				"no", "--maxclients", std::to_string(connections + 32), "--tcp-backlog", "4096"},
+			bench::RivalServer::At::tcp);
+		!started)
+		return std::unexpected(started.error());
 
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(fmt::format("pipe: {}", std::strerror(errno)));

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "bench/judge/judge.h"
+#include "bench/judge/link.h"
 #include "bench/scale/repetition.h"
 
 namespace verbena::scale {
@@ -164,16 +164,6 @@ void examine_fairness(const Json& repetition, const Traffic& is, Findings& findi
 	if (*jain < fair) findings.suspect(fmt::format("the clients did unequal work: Jain's index is {:.2f}", *jain));
 }
 
-// The rate of the link in Gb/s, from words like "Ethernet, 100 Gb/s, two processes on one host".
-double rate_of_link(std::string_view link) {
-	const auto unit = link.find(" Gb/s");
-	if (unit == link.npos) return 0;
-	const auto from = link.substr(0, unit).find_last_of(' ') + 1;
-	double rate = 0;
-	std::from_chars(link.data() + from, link.data() + unit, rate);
-	return rate;
-}
-
 }  // namespace
 
 void examine_traffic(const Json& row, const Json& repetition, Findings& findings) {
@@ -188,14 +178,8 @@ void examine_traffic(const Json& row, const Json& repetition, Findings& findings
 
 void examine_link(const Json& row, const bench::Table& table, Findings& findings) {
 	const auto rate = number_of(row, "messages_per_second"), size = number_of(row, "size");
-	const double link = rate_of_link(bench::value_of(table.environment, "link"));
-	if (bench::value_of(table.environment, "kind") != "hardware" || link == 0 || !rate || !size ||
-		bench::word_of(row, "transport") != name_of(Transport::rdma))
-		return;
-	const double gigabits = rate->value * size->value * 8 / 1e9;
-	if (gigabits > link)
-		findings.invalid(
-			fmt::format("{} Gb/s of payload is more than the link's {} Gb/s", three_digits(gigabits), link));
+	if (rate && size && bench::word_of(row, "transport") == name_of(Transport::rdma))
+		bench::examine_link(table.environment, rate->value * size->value * 8 / 1e9, findings);
 }
 
 }  // namespace verbena::scale

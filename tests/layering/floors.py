@@ -11,6 +11,18 @@ from typing import NamedTuple
 ADAPTER = {"nic/transport", "nic/cm", "nic/wire", "nic/memory", "nic/queues", "base"}
 ENGINE = {"nic/adapter", "nic/link"} | ADAPTER
 
+EXPERIMENTS = {"bench/rcud", "bench/connect", "bench/scale", "bench/kv", "bench/rpc"}
+MEASUREMENT = {
+    "bench",
+    "bench/far_end",
+    "bench/rivals",
+    "bench/sweep",
+    "bench/judge",
+    "bench/table",
+    "lib/verbs",
+    "base",
+}
+
 # Floor -> the floors that it may include, besides itself.
 FLOORS: dict[str, set[str]] = {
     "base": set(),
@@ -41,47 +53,33 @@ FLOORS: dict[str, set[str]] = {
     "bench/sweep": {"bench/judge", "bench/table", "base"},
     "bench/far_end": {"lib/verbs", "base"},
     "bench/rivals": {"base"},
-    "bench": {
-        "bench/far_end",
-        "bench/rivals",
-        "bench/sweep",
-        "bench/judge",
-        "bench/table",
-        "lib/include",
-        "lib/metrics",
-        "lib/verbs",
-        "lib/async",
-        "lib/channel/setup",
-        "lib/channel",
-        "lib/rpc",
-        "lib/kv",
-        "base",
-    },
+    "bench": {"bench/table", "base"},
+    # No experiment includes another one.
+    "bench/rcud": MEASUREMENT,
+    "bench/connect": MEASUREMENT,
+    "bench/scale": {"lib/metrics", "lib/channel", "lib/channel/setup", "lib/async"} | MEASUREMENT,
+    "bench/kv": {"lib/include", "lib/kv", "lib/channel", "lib/channel/setup", "lib/async"} | MEASUREMENT,
+    "bench/rpc": {"lib/include", "lib/rpc", "lib/channel", "lib/channel/setup", "lib/async"} | MEASUREMENT,
+    "bench/peers": {"bench/rcud"} | MEASUREMENT,
     "tools": {
-        "bench",
-        "bench/far_end",
-        "bench/rivals",
-        "bench/sweep",
-        "bench/judge",
-        "bench/table",
         "lib/include",
         "lib/metrics",
-        "lib/verbs",
         "lib/async",
         "lib/channel/setup",
         "lib/channel",
         "lib/discovery",
         "lib/rpc",
         "lib/kv",
-        "base",
-    },
+    }
+    | EXPERIMENTS
+    | MEASUREMENT,
 }
 # Headers that the build generates, and their floors.
 GENERATED = {"commit.h": "bench"}
 TREES = ("base", "nic", "lib", "bench", "tools")
 # The floors that may include the headers of libibverbs and librdmacm: those that implement the ABI
 # and those above it.
-SPEAKS_VERBS = {"nic/verbs", "nic/ucma", "lib/verbs", "lib/channel", "lib/rpc", "lib/kv", "bench", "bench/far_end", "tools"}
+SPEAKS_VERBS = {"nic/verbs", "nic/ucma", "lib/verbs", "lib/channel", "lib/rpc", "lib/kv", "bench/peers", "tools"} | EXPERIMENTS
 LINES_MAX = 900
 
 SUFFIXES = {".h", ".hpp", ".cc", ".cpp", ".c", ".S"}
