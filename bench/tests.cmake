@@ -1,5 +1,5 @@
-# The tests of the floors above verbs that need more than verbena_floor() gives them, and the example
-# programs of the documents, which tests build and run.
+# The tests of the floors above verbs that need more than verbena_floor() gives them, and the
+# example programs of the documents, which tests build and run.
 
 # These tests run on our NIC: it is linked before libibverbs, so its symbols are found first.
 foreach(floor lib_verbs lib_channel lib_metrics lib_kv lib_rpc bench_scale)

@@ -79,7 +79,16 @@ GENERATED = {"commit.h": "bench"}
 TREES = ("base", "nic", "lib", "bench", "tools")
 # The floors that may include the headers of libibverbs and librdmacm: those that implement the ABI
 # and those above it.
-SPEAKS_VERBS = {"nic/verbs", "nic/ucma", "lib/verbs", "lib/channel", "lib/rpc", "lib/kv", "bench/peers", "tools"} | EXPERIMENTS
+SPEAKS_VERBS = {
+    "nic/verbs",
+    "nic/ucma",
+    "lib/verbs",
+    "lib/channel",
+    "lib/rpc",
+    "lib/kv",
+    "bench/peers",
+    "tools",
+} | EXPERIMENTS
 LINES_MAX = 900
 
 SUFFIXES = {".h", ".hpp", ".cc", ".cpp", ".c", ".S"}

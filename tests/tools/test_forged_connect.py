@@ -126,7 +126,9 @@ def test_the_same_cell_twice_is_invalid(programs: Programs, document: dict) -> N
     assert ran.status == 3 and "the same cell as row 1" in ran.out, ran
 
 
-@pytest.mark.parametrize("column", ["connects_per_s", "established", "spread", "p99_us", "connect_p50_us", "round_trip_ns"])
+@pytest.mark.parametrize(
+    "column", ["connects_per_s", "established", "spread", "p99_us", "connect_p50_us", "round_trip_ns"]
+)
 def test_a_row_without_a_figure_is_invalid(programs: Programs, document: dict, column: str) -> None:
     document["rows"][0].pop(column)
     ran = check(programs, document)
