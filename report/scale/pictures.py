@@ -126,7 +126,14 @@ def _rivals(quantity: Quantity, source: Source) -> list[Line]:
         if row.get(column) is not None:
             by_system.setdefault(row.system, []).append((row.clients, *row.interval(column)))
     return [
-        Line(f"{system}, {source.label}", f"{source.label}-{system}-{column}", MUTED, points, behind=True)
+        Line(
+            f"{system}, {source.label}",
+            f"{source.label}-{system}-{column}",
+            INK,
+            points,
+            marker=MARKERS[1],
+            behind=True,
+        )
         for system, points in by_system.items()
     ]
 
