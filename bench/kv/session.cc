@@ -15,6 +15,12 @@ namespace {
 
 template <std::size_t size> void put(char (&to)[size], const std::string& text) { text.copy(to, size - 1); }
 
+// A run that the clients are to do, after the round trip between two cores if `asks`.
+struct Order {
+	Cell cell;
+	bool asks = false;
+};
+
 // Keeps the calling thread on one core while it exists, so that the round trip is one between two
 // cores. The runs themselves are not pinned, because each process has several threads.
 class OnCore {
@@ -142,10 +148,10 @@ void work(const SessionOptions& options, std::uint16_t port, bench::RoundTrip& p
 	auto session = open_session(options, port);
 	std::optional<Worker> worker;
 	if (session) worker.emplace(**session, WorkerOptions{.one_sided = options.settings.one_sided > 0});
-	for (Cell cell; receive_value(fd, cell);) {
-		const double core_to_core_ns = ask(page);
+	for (Order order; receive_value(fd, order);) {
+		const double core_to_core_ns = order.asks ? ask(page) : 0;
 		Repetition run;
-		if (worker) run = worker->run(cell);
+		if (worker) run = worker->run(order.cell);
 		else fail(run, session.error());
 		run.core_to_core_ns = core_to_core_ns;
 		if (!send_value(fd, run)) return;
@@ -174,10 +180,15 @@ void Session::start_stalled(const SessionOptions& options) {
 
 Repetition Session::run(const Cell& cell) {
 	Repetition run;
+	const Order order{.cell = cell, .asks = runs_until_ask_ == 0};
 	page_.reset();
-	if (send_value(clients_->fd(), cell)) {
-		answer(page_);
-		if (receive_value(clients_->fd(), run)) return run;
+	if (send_value(clients_->fd(), order)) {
+		if (order.asks) answer(page_);
+		if (receive_value(clients_->fd(), run)) {
+			if (!order.asks) --runs_until_ask_;
+			else if (run.core_to_core_ns == 0) runs_until_ask_ = runs_without_ask;
+			return run;
+		}
 	}
 	throw bench::Failure("the process of clients ended early");
 }

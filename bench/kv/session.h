@@ -56,7 +56,11 @@ public:
 private:
 	void start_stalled(const SessionOptions& options);
 
+	// A machine on which the round trip cannot be measured is busy, and the attempt took seconds.
+	static constexpr int runs_without_ask = 15;
+
 	bench::RoundTrip page_ = bench::RoundTrip::create();
+	int runs_until_ask_ = 0;
 	Served served_;
 	// The clients are destroyed first, because the server waits for them when it ends.
 	std::optional<Child> server_;
