@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import signal
+import statistics
 from pathlib import Path
 
 import pytest
@@ -166,10 +167,14 @@ def test_a_hundred_stalled_handshakes_delay_the_median_connect_by_less_than_50_m
     assert ran.status == 0, ran
     alone, beside = json.loads(ran.out)["rows"]
     assert (alone["stalled"], beside["stalled"]) == (0, 100)
-    assert beside["connect_p50_ms"] - alone["connect_p50_ms"] < 50, (alone, beside)
+
+    def typical(row: dict, name: str) -> float:
+        return statistics.median(one[name] for one in row["repetitions"])
+
+    assert typical(beside, "connect_p50_ms") - typical(alone, "connect_p50_ms") < 50, (alone, beside)
     # On a busy machine the slowest client may be slow, but none may wait until the server drops the
     # stalled handshakes (10 s).
-    assert beside["connect_p99_ms"] - alone["connect_p99_ms"] < 2000, (alone, beside)
+    assert typical(beside, "connect_p99_ms") - typical(alone, "connect_p99_ms") < 2000, (alone, beside)
 
 
 def test_the_threads_engine_contradicts_the_claim_of_few_threads(programs: Programs) -> None:
