@@ -207,7 +207,9 @@ Task<void> drive(Run& run, Board& board) {
 	run.counting = true;
 	const Nanoseconds began = monotonic_now();
 	const double cpu_before = cpu_seconds();
-	co_await loop.sleep_for(run.options.duration);
+	do {
+		co_await loop.sleep_for(run.options.duration);
+	} while (run.outcome.requests == 0 && run.active > 0 && monotonic_now() - began < measured_at_most);
 	run.counting = false;
 	run.outcome.seconds = static_cast<double>(monotonic_now() - began) / 1e9;
 	run.outcome.client_cpu_s = cpu_seconds() - cpu_before;

@@ -1,7 +1,8 @@
 // run_cell(): runs one cell of the benchmark's matrix: a server and a client, each in a process of
 // its own, with a given number of requests in flight for a given time.
 //
-// A request counts if it began and ended within the measured time and its answer was right.
+// A request counts if it began and ended within the measured time and its answer was right. On a
+// loaded machine the time is longer than asked for if no request has counted yet.
 //
 // Threads: run_cell() forks, so the calling process must have one thread.
 // Errors: one sentence, from the server, the client, or the process that runs both.
@@ -70,6 +71,9 @@ struct Outcome {
 	Histogram latency;  // nanoseconds
 };
 static_assert(std::is_trivially_copyable_v<Outcome>);
+
+// The end of a measured time in which no request counts.
+inline constexpr Nanoseconds measured_at_most = 10'000'000'000;
 
 // Runs the cell, which takes `warmup` and `duration`; another system's by its program (peer.h).
 std::expected<Outcome, std::string> run_cell(const CellOptions& options);

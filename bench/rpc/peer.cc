@@ -96,6 +96,11 @@ void Pace::ended(Nanoseconds began, bool good) {
 	}
 }
 
+bool Pace::has_counted() {
+	const std::lock_guard guard(lock_);
+	return board_.outcome.requests > 0;
+}
+
 void Pace::keep() {
 	std::this_thread::sleep_for(std::chrono::nanoseconds(options_.warmup));
 	board_.measuring = true;
@@ -105,7 +110,9 @@ void Pace::keep() {
 		const std::lock_guard guard(lock_);
 		counts_from_ = began;
 	}
-	std::this_thread::sleep_for(std::chrono::nanoseconds(options_.duration));
+	do {
+		std::this_thread::sleep_for(std::chrono::nanoseconds(options_.duration));
+	} while (!has_counted() && monotonic_now() - began < measured_at_most);
 	over_ = true;
 	board_.outcome.seconds = static_cast<double>(monotonic_now() - began) / 1e9;
 	board_.outcome.client_cpu_s = cpu_seconds() - cpu_before;

@@ -47,6 +47,8 @@ public:
 	bool over() const { return over_.load(std::memory_order_relaxed); }
 
 private:
+	bool has_counted();
+
 	const CellOptions& options_;
 	Board& board_;
 	std::mutex lock_;  // protects board_.outcome and counts_from_

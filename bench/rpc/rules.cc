@@ -279,8 +279,8 @@ void examine_table(const Table& table, std::span<Findings> findings) {
 		const std::size_t here = repetitions_of(table.rows[i]);
 		if (table.rows[i].contains("repetitions") && here == 0)
 			findings[i].invalid("every cell can be measured, but this one has no repetitions");
-		else if (here < most && bench::value_of(table.environment, "unfinished").empty())
-			findings[i].suspect(fmt::format("{} repetitions, but other rows have {}", here, most));
+		else if (here < most && !findings[i].is_invalid() && bench::value_of(table.environment, "unfinished").empty())
+			findings[i].suspect(fmt::format("{} of the {} repetitions that other rows have", here, most));
 	}
 }
 

@@ -202,7 +202,7 @@ TEST(RpcRules, RepetitionsAreDifferentAndAsManyAsThoseOfOtherRows) {
 	bench::Table table;
 	table.rows.push_back(row_with(over_tcp(), {run, other}));
 	table.rows.push_back(row_with(echo, {run}));
-	EXPECT_EQ((*bench::judge(experiment(), table))[1].reason, "1 repetitions, but other rows have 2");
+	EXPECT_EQ((*bench::judge(experiment(), table))[1].reason, "1 of the 2 repetitions that other rows have");
 	table.environment.emplace_back("unfinished", "1 repetitions were not measured");
 	EXPECT_EQ((*bench::judge(experiment(), table))[1].validity, Validity::valid);
 	Json hidden = row_of(over_tcp(), Json::array());

@@ -97,7 +97,7 @@ def test_a_row_that_lacks_a_repetition_is_suspect(programs: Programs, document: 
     row.update(p99_us_low=left["p99_us"], p99_us_high=left["p99_us"], connections_made=left["connections"])
     row["requests_per_message"] = left["frames"] / left["messages"]
     ran = check(programs, document)
-    assert "1 repetitions, but other rows have 2" in ran.out, ran
+    assert "1 of the 2 repetitions that other rows have" in ran.out, ran
 
 
 BEHAVIOURS = ("inline", "coalescing", "pool", "connection-pool")
