@@ -7,11 +7,12 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 
+#include "bench/connect/environment.h"
 #include "bench/connect/rdmacm.h"
 #include "bench/connect/rows.h"
 #include "bench/connect/trials.h"
-#include "bench/environment.h"
 #include "bench/far_end/launch.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
@@ -37,23 +38,6 @@ struct Options {
 	std::uint16_t port = 18515;
 	std::string command_line;
 };
-
-bench::Environment environment_of(
-	const Options& options, const lib::OpenDevice& device, std::span<const bench::Json> rows) {
-	bench::Environment environment{
-		{"device", device.choice.device},
-		{"kind", device.choice.software ? "software" : "hardware"},
-		{"gid", lib::format_gid(device.choice.gid)},
-		{"mtu", std::to_string(device.mtu_bytes())},
-		{"link", options.peer.empty() ? "two processes on one host" : "to " + options.peer},
-		{"connect", options.connect},
-		{"settings", fmt::format("count {}", options.count)},
-		{"core_to_core_ns", bench::core_to_core_ns(rows, {"round_trip_ns"})},
-	};
-	const auto machine = bench::machine(options.command_line);
-	environment.insert(environment.end(), machine.begin(), machine.end());
-	return environment;
-}
 
 void set_port(lib::SocketAddress& address, std::uint16_t port) {
 	// The port is at the same offset in sockaddr_in and sockaddr_in6.
@@ -81,7 +65,10 @@ int measure(const Options& options, Control& control, std::optional<lib::SocketA
 	const auto trials = trials_of(client, connector, options.connect, options.clients, options.count);
 	return run_sweep(
 		experiment(), trials,
-		[&](std::span<const bench::Json> rows) { return environment_of(options, connector.device(), rows); },
+		[&](std::span<const bench::Json> rows) {
+			return environment_of(connector.device(), options.connect, options.count,
+				{.peer_host = options.peer, .command_line = options.command_line}, rows);
+		},
 		options.sweep, files);
 }
 
@@ -103,6 +90,7 @@ int measure_with_own_server(const Options& options, bench::OutputFiles& files) {
 
 // The process that measure_with_own_server() starts.
 int serve_inherited() {
+	signal(SIGINT, SIG_IGN);  // the client gets Ctrl-C as well, and ends the repetition that runs
 	fcntl(bench::control_fd_of_child, F_SETFD, FD_CLOEXEC);
 	Control control(bench::control_fd_of_child);
 	RoundTrip page = RoundTrip::open(bench::page_fd_of_child);

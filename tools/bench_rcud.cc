@@ -8,8 +8,8 @@
 #include <chrono>
 #include <csignal>
 
-#include "bench/environment.h"
 #include "bench/far_end/launch.h"
+#include "bench/rcud/environment.h"
 #include "bench/rcud/rows.h"
 #include "bench/rcud/trials.h"
 #include "tools/commands.h"
@@ -77,41 +77,6 @@ std::string describe(const lib::OpenDevice& device) {
 		lib::format_gid(device.choice.gid), device.mtu_bytes());
 }
 
-std::string settings_of(const Settings& settings) {
-	return fmt::format(
-		"iters {}, warmup {}, min-time {} s, post-list {}, signal-every {}, inline {}, recv-depth {}, "
-		"receiver-delay {} ns{}",
-		settings.iters, settings.warmup, settings.min_time_s, settings.post_list, settings.signal_every,
-		settings.inline_bytes, settings.receive_depth, settings.receiver_delay_ns,
-		settings.passive_target ? ", passive target" : "");
-}
-
-bench::Environment environment_of(const Options& options, const lib::OpenDevice& device, const PeerInfo& peer,
-	std::span<const bench::Json> rows, std::optional<std::pair<int, int>> cores) {
-	const bool local = options.peer.empty();
-	std::string link = device.ethernet() ? "Ethernet" : "InfiniBand";
-	if (const std::string rate = lib::rate_text(device.port); !rate.empty() && !device.choice.software)
-		link += ", " + rate;
-	link += local ? ", two processes on one host" : ", to " + options.peer;
-	bench::Environment environment{
-		{"device", device.choice.device},
-		{"kind", device.choice.software ? "software" : "hardware"},
-		{"gid", lib::format_gid(device.choice.gid)},
-		{"gid_index", std::to_string(device.choice.gid_index)},
-		{"mtu", std::to_string(std::min(device.mtu_bytes(), peer.mtu))},
-		{"link", link},
-		{"connect", options.connect},
-		{"peer_device", peer.device},
-		{"peer_kind", peer.software ? "software" : "hardware"},
-		{"settings", settings_of(options.settings)},
-		{"core_to_core_ns", bench::core_to_core_ns(rows, {"rtt_before_ns", "rtt_after_ns"})},
-	};
-	const auto machine =
-		bench::machine(options.command_line, cores ? fmt::format("{} and {}", cores->first, cores->second) : "");
-	environment.insert(environment.end(), machine.begin(), machine.end());
-	return environment;
-}
-
 // A UD message above the MTU was asked for, to see that it is lost.
 bool is_raw_oversize(const bench::Json& row) { return row["mode"] == "UD" && row["msg"] > row["mtu"]; }
 
@@ -127,7 +92,10 @@ int measure(const Options& options, Control& control, RoundTrip* page, bench::Ou
 	const auto trials = trials_of(client, options.cells, options.settings, device.choice.device);
 	return run_sweep(
 		experiment(), trials,
-		[&](std::span<const bench::Json> rows) { return environment_of(options, device, client.peer(), rows, cores); },
+		[&](std::span<const bench::Json> rows) {
+			return environment_of(device, client.peer(), options.settings,
+				{.peer_host = options.peer, .cores = cores, .command_line = options.command_line}, rows);
+		},
 		options.sweep, files, options.cells.oversize == Oversize::raw ? is_raw_oversize : nullptr);
 }
 

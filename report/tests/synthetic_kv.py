@@ -105,6 +105,7 @@ def figures(made: dict[str, object], repetitions: list[dict[str, object]]) -> di
     found |= {"reps": REPETITIONS, "operations": sum(each["operations"] for each in repetitions)}
     for name in PERCENTILES:
         found[name] = sorted(each[name] for each in repetitions)[middle]
+    found["max_us"] = max(each["max_us"] for each in repetitions)
     found["depth"] = sorted(each["latency_sum_ns"] / each["elapsed_ns"] for each in repetitions)[middle]
     found |= {"depth_max": made["window"], "core_to_core_ns": 110, "spread": (rates[-1] - rates[0]) / rates[middle]}
     if made["system"] == "verbena":

@@ -1,0 +1,52 @@
+#include "bench/rcud/environment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/environment.h"
+
+namespace verbena::rcud {
+namespace {
+
+std::string settings_of(const Settings& settings) {
+	return fmt::format(
+		"iters {}, warmup {}, min-time {} s, post-list {}, signal-every {}, inline {}, recv-depth {}, "
+		"receiver-delay {} ns{}",
+		settings.iters, settings.warmup, settings.min_time_s, settings.post_list, settings.signal_every,
+		settings.inline_bytes, settings.receive_depth, settings.receiver_delay_ns,
+		settings.passive_target ? ", passive target" : "");
+}
+
+std::string link_of(const lib::OpenDevice& device, const std::string& peer_host) {
+	std::string link = device.ethernet() ? "Ethernet" : "InfiniBand";
+	if (const std::string rate = lib::rate_text(device.port); !rate.empty() && !device.choice.software)
+		link += ", " + rate;
+	return link + (peer_host.empty() ? ", two processes on one host" : ", to " + peer_host);
+}
+
+}  // namespace
+
+bench::Environment environment_of(const lib::OpenDevice& device, const PeerInfo& peer, const Settings& settings,
+	const Circumstances& circumstances, std::span<const bench::Json> rows) {
+	bench::Environment environment{
+		{"device", device.choice.device},
+		{"kind", device.choice.software ? "software" : "hardware"},
+		{"gid", lib::format_gid(device.choice.gid)},
+		{"gid_index", std::to_string(device.choice.gid_index)},
+		{"mtu", std::to_string(std::min(device.mtu_bytes(), peer.mtu))},
+		{"link", link_of(device, circumstances.peer_host)},
+		{"connect", settings.connect == Connect::rdmacm ? "rdmacm" : "exchange"},
+		{"peer_device", peer.device},
+		{"peer_kind", peer.software ? "software" : "hardware"},
+		{"settings", settings_of(settings)},
+		{"core_to_core_ns", bench::core_to_core_ns(rows, {"rtt_before_ns", "rtt_after_ns"})},
+	};
+	const auto& cores = circumstances.cores;
+	const auto machine =
+		bench::machine(circumstances.command_line, cores ? fmt::format("{} and {}", cores->first, cores->second) : "");
+	environment.insert(environment.end(), machine.begin(), machine.end());
+	return environment;
+}
+
+}  // namespace verbena::rcud
