@@ -30,8 +30,8 @@ struct Options {
 };
 
 // The experiments whose tables the one judge knows.
-const bench::Experiment* const experiments[] = {&rcud::experiment(), &connect::experiment(), &scale::experiment(),
-	&kvbench::experiment(), &rpcbench::experiment()};
+const bench::Experiment* const experiments[] = {
+	&rcud::experiment(), &connect::experiment(), &scale::experiment(), &kvbench::experiment(), &rpcbench::experiment()};
 
 // The experiment whose published columns the table has; the first one if there is none, so that the
 // error names a column.
