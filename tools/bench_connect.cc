@@ -1,19 +1,16 @@
 // verbena bench connect: its command line, its two processes (or one, with a peer), and its table.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 
 #include "bench/connect/environment.h"
 #include "bench/connect/rdmacm.h"
 #include "bench/connect/rows.h"
 #include "bench/connect/trials.h"
-#include "bench/far_end/launch.h"
+#include "bench/far_end/server.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
 #include "tools/option_values.h"
@@ -77,50 +74,31 @@ std::unique_ptr<Acceptor> make_acceptor(std::string_view connect, const lib::Soc
 	return std::make_unique<RdmacmAcceptor>(where);
 }
 
-int measure_with_own_server(const Options& options, bench::OutputFiles& files) {
-	int ends[2];
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw Failure(lib::failure("socketpair", errno));
-	RoundTrip page = RoundTrip::create();
-	Control control(ends[0]);
-	const bench::ChildProcess server(
-		bench::own_executable(), {"bench", "connect", "--serve-inherited"}, ends[1], page.fd());
-	close(ends[1]);
-	return measure(options, control, std::nullopt, &page, files);
-}
-
-// The process that measure_with_own_server() starts.
-int serve_inherited() {
-	signal(SIGINT, SIG_IGN);  // the client gets Ctrl-C as well, and ends the repetition that runs
-	fcntl(bench::control_fd_of_child, F_SETFD, FD_CLOEXEC);
-	Control control(bench::control_fd_of_child);
-	RoundTrip page = RoundTrip::open(bench::page_fd_of_child);
-	serve(control, &page, [](std::string_view connect) { return make_acceptor(connect, lib::any_address(0)); });
-	return good;
+void serve_client(Control& control, RoundTrip* page) {
+	serve(control, page, [](std::string_view connect) { return make_acceptor(connect, lib::any_address(0)); });
 }
 
 int serve_hosts(const Options& options) {
 	const int listener = bench::listen_on(options.port);
 	if (!options.sweep.output.quiet)
 		fmt::print(stderr, "waiting for 'verbena bench connect --peer HOST:{}'\n", bench::port_of(listener));
-	do {
-		try {
-			Control control(bench::accept_one(listener));
-			serve(
-				control, nullptr, [](std::string_view connect) { return make_acceptor(connect, lib::any_address(0)); });
-		} catch (const Failure& failure) {
-			complain(failure.what());
-		}
-	} while (!options.once);
-	close(listener);
+	bench::serve_clients(listener, options.once, [](Control& control) { serve_client(control, nullptr); }, complain_of);
 	return good;
 }
 
 int run(const Options& options) {
-	if (options.is_child) return serve_inherited();
+	if (options.is_child) {
+		bench::InheritedEnds ends;
+		serve_client(ends.control, &ends.page);
+		return good;
+	}
 	if (options.listens) return serve_hosts(options);
 	auto files = open_outputs(options.sweep, experiment());
 	if (!files) return complain(files.error());
-	if (options.peer.empty()) return measure_with_own_server(options, *files);
+	if (options.peer.empty()) {
+		bench::OwnServer server({"bench", "connect", "--serve-inherited"});
+		return measure(options, server.control(), std::nullopt, &server.page(), *files);
+	}
 	const int connected = bench::connect_to(options.peer, options.port, std::chrono::seconds(5));
 	Control control(connected);
 	lib::SocketAddress server;

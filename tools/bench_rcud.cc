@@ -1,14 +1,9 @@
 // verbena bench rcud: its command line, its two processes (or one, with a peer), and its tables.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 
-#include "bench/far_end/launch.h"
+#include "bench/far_end/server.h"
 #include "bench/rcud/environment.h"
 #include "bench/rcud/rows.h"
 #include "bench/rcud/trials.h"
@@ -21,14 +16,9 @@ namespace verbena::tools {
 namespace {
 
 using namespace rcud;
-using bench::accept_one;
-using bench::ChildProcess;
 using bench::connect_to;
 using bench::Control;
-using bench::listen_on;
-using bench::own_executable;
 using bench::pin_to;
-using bench::port_of;
 using bench::RoundTrip;
 using bench::two_cores;
 
@@ -100,49 +90,34 @@ int measure(const Options& options, Control& control, RoundTrip* page, bench::Ou
 }
 
 int measure_with_own_server(const Options& options, bench::OutputFiles& files) {
-	int ends[2];
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw Failure(lib::failure("socketpair", errno));
-	RoundTrip page = RoundTrip::create();
 	std::vector<std::string> arguments{"bench", "rcud", "--serve-inherited"};
 	if (const auto cores = two_cores()) arguments.insert(arguments.end(), {"--core", std::to_string(cores->second)});
 	if (!options.device.empty()) arguments.insert(arguments.end(), {"--device", options.device});
 	if (options.gid_index) arguments.insert(arguments.end(), {"--gid-index", std::to_string(*options.gid_index)});
-	Control control(ends[0]);
-	const ChildProcess server(own_executable(), arguments, ends[1], page.fd());
-	close(ends[1]);
-	return measure(options, control, &page, files);
+	bench::OwnServer server(arguments);
+	return measure(options, server.control(), &server.page(), files);
 }
 
 // The process that measure_with_own_server() starts. It reports no error about devices, because the
 // client reports the same one.
 int serve_inherited(const Options& options) {
-	signal(SIGINT, SIG_IGN);  // the client gets Ctrl-C as well, and ends the repetition that runs
-	fcntl(bench::control_fd_of_child, F_SETFD, FD_CLOEXEC);
-	Control control(bench::control_fd_of_child);
-	RoundTrip page = RoundTrip::open(bench::page_fd_of_child);
+	bench::InheritedEnds ends;
 	auto device =
 		lib::open_best({.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = true});
 	if (!device) return failed;
 	if (options.child_core >= 0) pin_to(options.child_core);
-	serve(*device, control, &page);
+	serve(*device, ends.control, &ends.page);
 	return good;
 }
 
 int serve_hosts(const Options& options) {
 	auto device = take(lib::open_best({.device = options.device, .gid_index = options.gid_index}));
-	const int listener = listen_on(options.port);
+	const int listener = bench::listen_on(options.port);
 	if (!options.sweep.output.quiet)
 		fmt::print(stderr, "device: {}\nwaiting for 'verbena bench rcud --peer HOST:{}'\n", describe(device),
-			port_of(listener));
-	do {
-		try {
-			Control control(accept_one(listener));
-			serve(device, control, nullptr);
-		} catch (const Failure& failure) {
-			complain(failure.what());
-		}
-	} while (!options.once);
-	close(listener);
+			bench::port_of(listener));
+	bench::serve_clients(
+		listener, options.once, [&](Control& control) { serve(device, control, nullptr); }, complain_of);
 	return good;
 }
 

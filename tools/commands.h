@@ -1,4 +1,4 @@
-// The subcommands of `verbena`, and what they share: exit codes, error messages, output files.
+// The subcommands of `verbena`, and what they share: exit codes and error messages.
 //
 // Each add_*() declares its subcommand's options on the program's parser. If the user chose the
 // subcommand, parsing sets `action`, which main() then runs; its value is the exit code.
@@ -39,8 +39,7 @@ void add_certs(CLI::App& app, Action& action);
 // Prints "verbena: MESSAGE" on standard error and returns `code`.
 int complain(const std::string& message, int code = failed);
 
-// Writes `text` to the file `path`, or to standard output if `path` is "-". Returns false on
-// failure and sets `error` to a message that names the file.
-bool write_out(const std::string& path, const std::string& text, std::string& error);
+// The same, where no exit code follows.
+inline void complain_of(const std::string& message) { complain(message); }
 
 }  // namespace verbena::tools

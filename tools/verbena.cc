@@ -5,9 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <exception>
 
 #include "bench/environment.h"
@@ -20,19 +17,6 @@ namespace verbena::tools {
 int complain(const std::string& message, int code) {
 	fmt::print(stderr, "verbena: {}\n", message);
 	return code;
-}
-
-bool write_out(const std::string& path, const std::string& text, std::string& error) {
-	const auto written = [&](std::FILE* file) { return std::fwrite(text.data(), 1, text.size(), file) == text.size(); };
-	bool good = false;
-	if (path == "-") {
-		good = written(stdout) && std::fflush(stdout) == 0;
-	} else if (std::FILE* file = std::fopen(path.c_str(), "w")) {
-		good = written(file);
-		good = std::fclose(file) == 0 && good;
-	}
-	if (!good) error = fmt::format("cannot write {}: {}", path, std::strerror(errno));
-	return good;
 }
 
 }  // namespace verbena::tools

@@ -137,6 +137,10 @@ std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experim
 }
 
 void judge_measured(const Experiment& experiment, Table& table) {
+	// A cell that could not be run has no figures.
+	for (Json& row : table.rows)
+		for (const Column& column : experiment.columns)
+			if (!row.contains(column.name)) row[std::string(column.name)] = nullptr;
 	const auto verdicts = judge(experiment, table);
 	if (!verdicts) return;
 	for (std::size_t i = 0; i < table.rows.size(); ++i) {

@@ -91,6 +91,14 @@ TEST(Judge, ValuesAreFiniteNumbersOfZeroOrMore) {
 	EXPECT_EQ(judged({{"size", 8}, {"rate", true}}).validity, Validity::invalid);
 }
 
+// Such a table got no verdict: the judge took it for one of another experiment.
+TEST(Judge, ATableWhoseCellsCouldNotBeRunIsJudged) {
+	Table table{.rows = {{{"size", 8}, {"kind", "sum"}, {"reason", "too long"}, {"repetitions", Json::array()}}}};
+	judge_measured(sums, table);
+	EXPECT_EQ(table.rows[0]["validity"], "n/a");
+	EXPECT_EQ(table.rows[0]["reason"], "too long");
+}
+
 TEST(Judge, ACellStandsInATableOnce) {
 	const auto verdicts = judge(sums, {.rows = {row(8, {1}), row(16, {1}), row(8, {2})}});
 	EXPECT_EQ((*verdicts)[0].validity, Validity::valid);

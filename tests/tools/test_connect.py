@@ -78,6 +78,17 @@ def test_a_killed_server_makes_the_row_invalid(programs: Programs) -> None:
     assert row["validity"] == "invalid" and row["reason"].startswith("repetition 1: "), row
 
 
+def test_ctrl_c_of_the_whole_group_keeps_the_rows_and_spares_the_server(programs: Programs) -> None:
+    bench = programs.start(*BENCH, "--clients", 1, "--count", 200, "--reps", 1000, "--json", "rows.json")
+    path = programs.folder / "rows.json"
+    wait_until(lambda: path.exists() and path.stat().st_size > 0, "a table is written", alive=bench, limit_s=30)
+    os.killpg(bench.pid, signal.SIGINT)
+    ran = bench.finish()
+    assert ran.status == 130, ran
+    row = json.loads(path.read_text())["rows"][0]
+    assert row["validity"] in ("valid", "suspect") and 0 < len(row["repetitions"]) < 1000, row
+
+
 @pytest.mark.parametrize("family", ["IPv4", "IPv6"])
 def test_the_counts_agree_between_two_hosts(programs: Programs, two_hosts: NamespacePair, family: str) -> None:
     host = ADDRESSES[0]
