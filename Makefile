@@ -7,7 +7,7 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build test slow inject lint same-code bench bench-full bench-peers sim fuzz asan tsan interop \
+.PHONY: help build programs nic test slow inject lint same-code bench bench-full bench-peers sim fuzz asan tsan interop \
 	ecosystem hostile nightly weekly coverage fuzz-corpus newcomer clean
 
 help: ## print this list
@@ -17,6 +17,16 @@ build: ## build everything, optimised, into build/
 	@$(NEEDS) build
 	@$(CONFIGURE) release >/dev/null
 	@cmake --build $(BUILD) -- --quiet
+
+programs: ## build the programs and libraries alone, without tests and examples, into build/
+	@$(NEEDS) build
+	@$(CONFIGURE) release >/dev/null
+	@cmake --build $(BUILD) --target programs -- --quiet
+
+nic: ## build libverbena-nic.so alone, into build-nic/; it needs no library but the headers of rdma-core
+	@$(NEEDS) nic
+	@$(CONFIGURE) nic >/dev/null
+	@cmake --build build-nic -- --quiet
 
 test: build ## run all tests; the last line counts passed, failed and skipped
 	@$(NEEDS) test bench inject ecosystem
@@ -35,11 +45,11 @@ inject: build ## make each system call of the NIC fail in turn (strace), under p
 	@$(NEEDS) inject
 	@$(PYTHON) tests/inject/run.py --build $(BUILD) --json $(BUILD)/inject.json
 
-bench: build ## compare RC with UD on this machine, quickly; tables, plots and a page in build/results/
+bench: programs ## compare RC with UD on this machine, quickly; tables, plots and a page in build/results/
 	@$(NEEDS) bench
 	@$(MAKE) --no-print-directory rcud ITERS='--iters 20000 --warmup 2000'
 
-bench-full: build ## the same comparison with the published parameters
+bench-full: programs ## the same comparison with the published parameters
 	@$(NEEDS) bench
 	@$(MAKE) --no-print-directory rcud ITERS='--iters 200000 --warmup 20000'
 

@@ -47,7 +47,7 @@ private:
 	ChildProcess process_;
 };
 
-// Accepts clients of other hosts at the listener, one after the other, and closes the listener after
+// Accepts clients of other hosts at the listener, one after the other; closes the listener after
 // the first one if `once`. A Failure of `serve` ends one client; it is passed to `complain`.
 void serve_clients(int listener, bool once, const std::function<void(Control&)>& serve,
 	const std::function<void(const std::string&)>& complain);
