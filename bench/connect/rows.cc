@@ -84,7 +84,7 @@ const bench::Experiment& experiment() {
 }
 
 Json json_of(const Repetition& r) {
-	Json json{{"count", r.count}, {"connect_elapsed_ns", r.connect_elapsed_ns},
+	Json json{{"clients", r.clients}, {"count", r.count}, {"connect_elapsed_ns", r.connect_elapsed_ns},
 		{"disconnect_elapsed_ns", r.disconnect_elapsed_ns}, {"established", r.account.established},
 		{"disconnected", r.account.disconnected}, {"round_trip_ns", nullptr}, {"failure", r.failure}};
 	if (r.round_trip_ns) json["round_trip_ns"] = *r.round_trip_ns;

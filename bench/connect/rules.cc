@@ -90,8 +90,11 @@ void examine_repetition(const Json& row, const Json& repetition, Findings& findi
 						disconnected = count_in(repetition, "disconnected");
 	const std::string failure = repetition.at("failure").get<std::string>();
 	if (!failure.empty()) return findings.invalid(failure);
-	if (const auto of_row = number_of(row, "count"); !of_row || of_row->value != static_cast<double>(count))
-		findings.invalid(fmt::format("it has {} connections, but the row says {}", count, word_of(row, "count")));
+	for (const auto& [column, what] : {std::pair("clients", "clients"), std::pair("count", "connections")})
+		if (const auto of_row = number_of(row, column);
+			!of_row || of_row->value != static_cast<double>(count_in(repetition, column)))
+			findings.invalid(fmt::format(
+				"it has {} {}, but the row says {}", count_in(repetition, column), what, word_of(row, column)));
 	if (established != count || disconnected != count)
 		findings.invalid(fmt::format("the server counted {} established and {} disconnected connections of {}",
 			established, disconnected, count));

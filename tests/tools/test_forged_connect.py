@@ -85,6 +85,7 @@ FORGERIES: dict[str, Change] = {
     "another experiment": with_values(experiment="connects"),
     "no clients": with_values(clients=0),
     "fewer clients": with_values(clients=1),
+    "a client more": with_values(clients=5),
     "more clients": with_values(clients=512),
     "more clients than there may be": with_values(clients=4096),
     "half a client": with_values(clients=0.5),
