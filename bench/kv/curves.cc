@@ -21,6 +21,9 @@ using bench::word_of;
 
 // Ratios: a row is too slow below `low`, and too fast for its protocol above `high`.
 constexpr double low = 0.7, high = 1.5;
+// A line through two points says something about sizes at most this factor away; between sizes that
+// are further apart the curve bends.
+constexpr double near = 4;
 
 struct Point {
 	double size, gigabytes;
@@ -37,6 +40,9 @@ double expected_at(const Point& a, const Point& b, double size) {
 // the curve.
 void find_outliers(Curve& curve) {
 	const auto is_outlier = [](const Point& point, const Point& a, const Point& b) {
+		const auto [least, most] = std::ranges::minmax({point.size, a.size, b.size});
+		const double between = point.size + a.size + b.size - least - most;
+		if (between > near * least || most > near * between) return false;
 		const double wanted = expected_at(a, b, point.size);
 		if (point.gigabytes >= low * wanted) return false;
 		point.findings->suspect(fmt::format("{:.1f} times slower than the curve through the sizes {} and {}",
