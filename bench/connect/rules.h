@@ -6,7 +6,7 @@
 // - Histograms do not have one value for each connection, or the parts of a connect do not add up
 //   to it.
 // - Little's law does not hold: more connects were under way than there are clients, or next to
-//   none, although a client begins the next connect as soon as one is established.
+//   none for a second, although a client begins the next connect as soon as one is established.
 // suspect
 // - Few connects were under way: something else kept the client busy.
 //
