@@ -19,6 +19,9 @@ namespace verbena {
 
 class Histogram {
 public:
+	// A bucket's last value is at most this share above its first one.
+	static constexpr double bucket_width = 1.0 / 64;
+
 	void record(std::uint64_t value, std::uint64_t times = 1) {
 		counts_[index_of(value)] += times;
 		count_ += times;
@@ -75,6 +78,7 @@ public:
 private:
 	static constexpr unsigned precision_bits = 6;
 	static constexpr std::size_t per_octave = std::size_t{1} << precision_bits;
+	static_assert(bucket_width * per_octave == 1);
 
 	static std::size_t index_of(std::uint64_t value) {
 		const int shift = std::max(0, static_cast<int>(std::bit_width(value)) - static_cast<int>(precision_bits + 1));

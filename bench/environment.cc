@@ -49,6 +49,10 @@ Environment machine(const std::string& command_line, const std::string& pinned) 
 	};
 }
 
+std::string between(const std::string& peer_host) {
+	return peer_host.empty() ? ", two processes on one host" : ", to " + peer_host;
+}
+
 std::string core_to_core_ns(std::span<const Json> rows, std::initializer_list<const char*> names) {
 	std::vector<double> trips;
 	for (const Json& row : rows)

@@ -21,6 +21,9 @@ std::string utc_now();  // 2024-01-31T12:00:00Z
 // pinned: "0 and 1"; empty: to none.
 Environment machine(const std::string& command_line, const std::string& pinned = "");
 
+// The ends of a link, as its text goes on: ", two processes on one host" if `peer_host` is empty.
+std::string between(const std::string& peer_host);
+
 // core_to_core_ns: the median of these numbers in all repetitions of the rows. Empty if there are
 // none.
 std::string core_to_core_ns(std::span<const Json> rows, std::initializer_list<const char*> names);

@@ -13,7 +13,7 @@ bench::Environment environment_of(const lib::OpenDevice& device, const std::stri
 		{"kind", device.choice.software ? "software" : "hardware"},
 		{"gid", lib::format_gid(device.choice.gid)},
 		{"mtu", std::to_string(device.mtu_bytes())},
-		{"link", circumstances.peer_host.empty() ? "two processes on one host" : "to " + circumstances.peer_host},
+		{"link", lib::link_text(device) + bench::between(circumstances.peer_host)},
 		{"connect", connect},
 		{"settings", fmt::format("count {}", count)},
 		{"core_to_core_ns", bench::core_to_core_ns(rows, {"round_trip_ns"})},

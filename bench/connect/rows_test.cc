@@ -34,9 +34,10 @@ Json row_with(std::uint32_t clients, std::initializer_list<Repetition> repetitio
 Verdict judged(const Json& row) { return bench::judge(experiment(), {.rows = {row}})->front(); }
 
 TEST(ConnectRow, HasTheMedianOfTheRatesAndTheSumOfTheCounts) {
-	Repetition slow = measured(1, 100);
+	Repetition slow = measured(1, 100), other = measured(1, 100);
 	slow.connect_elapsed_ns *= 2;
-	const Json row = row_with(1, {measured(1, 100), measured(1, 100), slow});
+	++other.disconnect_elapsed_ns;
+	const Json row = row_with(1, {measured(1, 100), other, slow});
 	EXPECT_NEAR(row["connects_per_s"].get<double>(), 1e9 / 3000, 1);
 	EXPECT_NEAR(row["connects_per_s_low"].get<double>(), 1e9 / 6000, 1);
 	EXPECT_EQ(row["established"], 300);

@@ -22,9 +22,6 @@ using bench::word_of;
 constexpr double few = 0.3, next_to_none = 0.1;
 // A client may be off its processor for a large part of a shorter time.
 constexpr double long_s = 1;
-// A bucket of a histogram stands for values that are up to 1/64 below its last one.
-constexpr double bucket_error = 1.0 / 64;
-
 double rate(const Json& repetition, const char* elapsed) {
 	const auto ns = static_cast<double>(count_in(repetition, elapsed));
 	return ns == 0 ? 0 : static_cast<double>(count_in(repetition, "count")) * 1e9 / ns;
@@ -69,7 +66,7 @@ void examine_latencies(const Json& row, const Json& repetition, Findings& findin
 	double of_total = examine_values(repetition, total, "connect_elapsed_ns", findings), of_parts = 0;
 	for (const bench::Latency& part : parts)
 		of_parts += examine_values(repetition, part, "connect_elapsed_ns", findings);
-	if (std::abs(of_parts - of_total) > 2 * bucket_error * of_total)
+	if (std::abs(of_parts - of_total) > 2 * Histogram::bucket_width * of_total)
 		findings.invalid(fmt::format("the parts of a connect take {} us together, but a connect takes {} us",
 			bench::three_digits(of_parts / 1e3), bench::three_digits(of_total / 1e3)));
 	double of_disconnect = examine_values(repetition, disconnect, "disconnect_elapsed_ns", findings);

@@ -41,6 +41,29 @@ ChildProcess::~ChildProcess() {
 	waitpid(pid_, nullptr, 0);
 }
 
+std::string text_of_child(const std::function<std::string()>& write) {
+	int ends[2];
+	if (pipe2(ends, O_CLOEXEC) != 0) return {};
+	const pid_t child = fork();
+	if (child == 0) {
+		const std::string text = write();
+		for (std::size_t done = 0; done < text.size();) {
+			const ssize_t count = ::write(ends[1], text.data() + done, text.size() - done);
+			if (count <= 0) break;
+			done += static_cast<std::size_t>(count);
+		}
+		_exit(0);
+	}
+	close(ends[1]);
+	std::string text;
+	char part[4096];
+	for (ssize_t count; child > 0 && (count = read(ends[0], part, sizeof part)) > 0;)
+		text.append(part, static_cast<std::size_t>(count));
+	close(ends[0]);
+	if (child > 0) waitpid(child, nullptr, 0);
+	return text;
+}
+
 std::optional<std::pair<int, int>> two_cores() {
 	cpu_set_t allowed;
 	if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return std::nullopt;

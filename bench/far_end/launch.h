@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +32,10 @@ public:
 private:
 	pid_t pid_;
 };
+
+// The text that `write` returns in a forked process, which then ends: for calls after which a
+// process can no longer fork, such as those that open a device. Empty if the fork failed.
+std::string text_of_child(const std::function<std::string()>& write);
 
 // The first two cores that this process may run on; empty if it has only one.
 std::optional<std::pair<int, int>> two_cores();

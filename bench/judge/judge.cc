@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 namespace verbena::bench {
 namespace {
@@ -83,6 +84,10 @@ void examine_repetitions(const Experiment& experiment, const Json& row, Findings
 	const Json& repetitions = row.at("repetitions");
 	try {
 		for (std::size_t i = 0; i < repetitions.size(); ++i) {
+			// Two runs never take the same times to the nanosecond.
+			const auto first = std::ranges::find(repetitions, repetitions[i]) - repetitions.begin();
+			if (const auto place = static_cast<std::size_t>(first); place != i)
+				findings.invalid(fmt::format("repetition {} is a copy of repetition {}", i + 1, place + 1));
 			Findings of_one;
 			experiment.examine_repetition(row, repetitions[i], of_one);
 			findings.add(fmt::format("repetition {}: ", i + 1), of_one);
@@ -95,6 +100,20 @@ void examine_repetitions(const Experiment& experiment, const Json& row, Findings
 	}
 }
 
+std::size_t repetitions_of(const Json& row) {
+	return has_value(row, "repetitions") && row["repetitions"].is_array() ? row["repetitions"].size() : 0;
+}
+
+// A sweep that was not ended early measures each cell as often as the others, unless one fails.
+void examine_numbers(const Table& table, std::span<Findings> findings) {
+	if (table.rows.empty() || !value_of(table.environment, "unfinished").empty()) return;
+	const std::size_t most =
+		std::ranges::max(table.rows | std::views::transform([](const Json& row) { return repetitions_of(row); }));
+	for (std::size_t i = 0; i < table.rows.size(); ++i)
+		if (const std::size_t own = repetitions_of(table.rows[i]); own > 0 && own < most && !findings[i].is_invalid())
+			findings[i].suspect(fmt::format("{} repetitions, but other rows have {}", own, most));
+}
+
 Findings findings_on(const Experiment& experiment, const Table& table, std::size_t index, bool ours,
 	const std::vector<std::string>& cells) {
 	const Json& row = table.rows[index];
@@ -102,9 +121,7 @@ Findings findings_on(const Experiment& experiment, const Table& table, std::size
 	examine_values(experiment, row, findings);
 	const auto first = static_cast<std::size_t>(std::ranges::find(cells, cells[index]) - cells.begin());
 	if (first != index) findings.invalid(fmt::format("the same cell as row {}", first + 1));
-	const bool has_repetitions =
-		has_value(row, "repetitions") && row["repetitions"].is_array() && !row["repetitions"].empty();
-	if (has_repetitions) {
+	if (repetitions_of(row) > 0) {
 		examine_repetitions(experiment, row, findings);
 	} else if (!claims_figures(experiment, row)) {
 		findings.not_applicable(word_of(row, "reason"));
@@ -130,6 +147,7 @@ std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experim
 	std::vector<Findings> findings;
 	for (std::size_t i = 0; i < table.rows.size(); ++i)
 		findings.push_back(findings_on(experiment, table, i, ours, cells));
+	examine_numbers(table, findings);
 	if (experiment.examine_table) experiment.examine_table(table, findings);
 	std::vector<Verdict> verdicts;
 	for (const Findings& each : findings) verdicts.push_back(each.verdict());
@@ -147,6 +165,13 @@ void judge_measured(const Experiment& experiment, Table& table) {
 		table.rows[i]["validity"] = name_of((*verdicts)[i].validity);
 		table.rows[i]["reason"] = (*verdicts)[i].reason;
 	}
+}
+
+void examine_word(
+	const Json& row, std::string_view column, std::initializer_list<std::string_view> known, Findings& findings) {
+	const std::string word = word_of(row, column);
+	if (has_value(row, column) && std::ranges::find(known, word) == known.end())
+		findings.invalid(fmt::format("{} '{}' is unknown", column, word));
 }
 
 void examine_little(double rate_per_s, double mean_latency_s, const UnderWay& may, Findings& findings) {

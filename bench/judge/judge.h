@@ -7,16 +7,18 @@
 // - Its values: a number is finite and not negative, a count is whole, no published column is
 //   missing.
 // - Its cell: no other row has the same.
-// - Its repetitions: each is examined by itself, and the row is summarized from them once more. A
-//   row whose figures differ from that summary is invalid. So is a row of ours without repetitions,
-//   unless it claims no figure. A published table has none; it is recognized by having no column
-//   beyond the published ones.
+// - Its repetitions: each is examined by itself, and none is a copy of another one. The row is
+//   summarized from them once more; a row whose figures differ from that summary is invalid. So is
+//   a row of ours without repetitions, unless it claims no figure. A published table has none; it
+//   is recognized by having no column beyond the published ones.
+// - Their number, which is the same in all rows of a sweep that was not ended early.
 // - Its figures, by the rules of the experiment (Experiment::examine_row and examine_table).
 //
 // Threads: pure functions.
 #pragma once
 
 #include <expected>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,10 @@ std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experim
 // Judges a table that was measured, and writes each verdict into the columns `validity` and
 // `reason` of its row.
 void judge_measured(const Experiment& experiment, Table& table);
+
+// The word of a row in this column must be one of those that are known, if there is one.
+void examine_word(
+	const Json& row, std::string_view column, std::initializer_list<std::string_view> known, Findings& findings);
 
 // Little's law: the mean number of messages under way is the rate times the mean latency. There is
 // a tolerance, because latencies are sampled and the mean of samples has an

@@ -99,6 +99,20 @@ TEST(Judge, ATableWhoseCellsCouldNotBeRunIsJudged) {
 	EXPECT_EQ(table.rows[0]["reason"], "too long");
 }
 
+TEST(Judge, NoRepetitionIsACopyOfAnother) {
+	EXPECT_EQ(judged(row(8, {1, 2, 1})).reason, "repetition 3 is a copy of repetition 1");
+	EXPECT_EQ(judged(row(8, {1, 2, 1})).validity, Validity::invalid);
+}
+
+// A worse repetition was left out, and the row was summarized anew.
+TEST(Judge, AFinishedSweepHasTheSameNumberOfRepetitionsForEachCell) {
+	Table table{.rows = {row(8, {1, 2}), row(16, {1})}};
+	EXPECT_EQ((*judge(sums, table))[1].validity, Validity::suspect);
+	EXPECT_EQ((*judge(sums, table))[1].reason, "1 repetitions, but other rows have 2");
+	table.environment = {{"unfinished", "1 repetitions were not measured"}};
+	EXPECT_EQ((*judge(sums, table))[1].validity, Validity::valid);
+}
+
 TEST(Judge, ACellStandsInATableOnce) {
 	const auto verdicts = judge(sums, {.rows = {row(8, {1}), row(16, {1}), row(8, {2})}});
 	EXPECT_EQ((*verdicts)[0].validity, Validity::valid);

@@ -18,11 +18,6 @@ struct Percentile {
 constexpr Percentile percentiles[] = {
 	{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}, {"p9999", 0.9999}, {"max", 1}};
 
-// The width of a bucket over its smallest value (base/histogram.h). A percentile is the largest
-// value of its bucket but at most the maximum. So the percentile of all repetitions together may be
-// above those of each by this share.
-constexpr double bucket_width = 1.0 / 64;
-
 std::string column_of(const Latency& names, const Percentile& percentile) {
 	return fmt::format("{}{}{}", names.prefix, percentile.name, names.suffix);
 }
@@ -119,11 +114,13 @@ void examine_percentiles(const Json& row, const Latency& names, Findings& findin
 		for (const Json& one : row["repetitions"])
 			if (const auto value = number_of(one, column)) values.push_back(value->value);
 		if (!claimed && values.empty()) continue;
-		// Maxima are exact.
+		// A percentile is the last value of its bucket, but at most the maximum, which is exact.
+		// So the percentile of all repetitions together may be above those of each by the width of
+		// a bucket.
 		const bool is_max = each.fraction == 1;
 		if (!claimed || values.empty() ||
 			claimed->value < (is_max ? std::ranges::max(values) : std::ranges::min(values)) ||
-			claimed->value > (is_max ? 1 : 1 + bucket_width) * std::ranges::max(values))
+			claimed->value > (is_max ? 1 : 1 + Histogram::bucket_width) * std::ranges::max(values))
 			findings.invalid(fmt::format("{} is not between those of the repetitions", column));
 	}
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <ranges>
 #include <set>
 #include <vector>
 
@@ -84,22 +83,9 @@ std::string group_of(const Json& row) {
 	return group;
 }
 
-// All rows of a finished sweep have the same number of repetitions.
-void find_left_out(const Table& table, std::span<Findings> findings) {
-	if (!bench::value_of(table.environment, "unfinished").empty()) return;
-	const auto count = [](const Json& row) {
-		return bench::has_value(row, "repetitions") ? row["repetitions"].size() : 0;
-	};
-	const std::size_t most = std::ranges::max(table.rows | std::views::transform(count));
-	for (std::size_t i = 0; i < table.rows.size(); ++i)
-		if (const std::size_t own = count(table.rows[i]); own > 0 && own < most && !findings[i].is_invalid())
-			findings[i].suspect(fmt::format("{} repetitions, but other rows have {}", own, most));
-}
-
 }  // namespace
 
 void examine_table(const Table& table, std::span<Findings> findings) {
-	find_left_out(table, findings);
 	std::map<std::string, std::map<std::string, Curve>> curves;
 	std::set<std::string> measured;  // groups of rows that count the protocol that they use
 	for (std::size_t i = 0; i < table.rows.size(); ++i) {

@@ -32,7 +32,7 @@ bench::Environment environment_of(
 								  : "hardware"},
 		{"gid", tcp ? "" : served.gid},
 		{"mtu", tcp ? "" : std::to_string(served.mtu)},
-		{"link", std::string(tcp ? "TCP" : served.link) + ", two processes on one host"},
+		{"link", std::string(tcp ? "TCP" : served.link) + bench::between("")},
 		{"transport", std::string(name_of(cells.common.transport))},
 		{"settings", settings_of(cells, sessions.common())},
 		{"server_registrations", std::to_string(sessions.server_registrations())},

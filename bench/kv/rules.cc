@@ -20,20 +20,14 @@ using bench::Json;
 using bench::number_of;
 using bench::Table;
 using bench::three_digits;
+using bench::value_in;
 using bench::word_of;
 
 constexpr double spread_max = 0.5;
 constexpr std::uint64_t operations_min = 100;
 // A process can be off its processor for the most of a shorter run.
 constexpr std::uint64_t long_run_ns = 250'000'000;
-// A bucket of a histogram stands for values that are at most 1/64 smaller than its last one.
-constexpr double bucket = 1 + 1.0 / 64;
 constexpr double same = 1e-9;
-
-// The number in this column, or 0.
-double value_in(const Json& row, std::string_view column) {
-	return number_of(row, column).value_or(bench::Number{}).value;
-}
 
 // Operations that may be under way at once.
 double lanes_of(const Json& row) { return value_in(row, "window") * value_in(row, "clients"); }
@@ -69,11 +63,12 @@ void examine_latencies(const Json& repetition, Findings& findings) {
 		findings.invalid(fmt::format("{} latencies of {} operations", latency->count(), operations));
 	if (latency) {
 		const double most = bench::mean_of(*latency) * static_cast<double>(latency->count());
-		if (sum > most * (1 + same) || sum < most / bucket * (1 - same))
+		if (sum > most * (1 + same) || sum < most / (1 + Histogram::bucket_width) * (1 - same))
 			findings.invalid(fmt::format("the latencies add up to {} us, and those of the histogram to {} us",
 				three_digits(sum / 1e3), three_digits(most / 1e3)));
-	} else if (const auto p50 = number_of(repetition, "p50_us");
-		p50 && sum < p50->value * 1e3 / bucket * std::ceil(static_cast<double>(operations) / 2) * (1 - same)) {
+	} else if (const auto p50 = number_of(repetition, "p50_us"); p50 &&
+		sum < p50->value * 1e3 / (1 + Histogram::bucket_width) * std::ceil(static_cast<double>(operations) / 2) *
+				(1 - same)) {
 		// Without the histogram: half of the latencies are at least the median.
 		findings.invalid(fmt::format(
 			"the latencies add up to {} us, less than half of them at p50_us have", three_digits(sum / 1e3)));
@@ -146,18 +141,14 @@ void examine_protocol(const Json& row, const Json& repetition, Findings& finding
 }
 
 void examine_words(const Json& row, Findings& findings) {
-	const auto one_of = [&](const char* column, std::initializer_list<std::string_view> known) {
-		const std::string word = word_of(row, column);
-		if (bench::has_value(row, column) && std::ranges::find(known, word) == known.end())
-			findings.invalid(fmt::format("{} '{}' is unknown", column, word));
-	};
-	one_of("op", {"SET", "GET"});
-	one_of("protocol", {"eager", "rendezvous", "one-sided", "mixed", "none", "RESP", "text"});
-	one_of("system", {"verbena", "redis", "memcached"});
-	one_of("proto", {"eager", "rendezvous", "auto", "one-sided"});
-	one_of("form", {"read", "write"});
-	one_of("transport", {"rdma", "tcp", "unix"});
-	one_of("varied", {"depth", "warmup", "iters", "stalled"});
+	bench::examine_word(row, "op", {"SET", "GET"}, findings);
+	bench::examine_word(
+		row, "protocol", {"eager", "rendezvous", "one-sided", "mixed", "none", "RESP", "text"}, findings);
+	bench::examine_word(row, "system", {"verbena", "redis", "memcached"}, findings);
+	bench::examine_word(row, "proto", {"eager", "rendezvous", "auto", "one-sided"}, findings);
+	bench::examine_word(row, "form", {"read", "write"}, findings);
+	bench::examine_word(row, "transport", {"rdma", "tcp", "unix"}, findings);
+	bench::examine_word(row, "varied", {"depth", "warmup", "iters", "stalled"}, findings);
 	for (const char* column : {"value_bytes", "window", "clients", "iters"})
 		if (const auto count = number_of(row, column); count && count->value < 1)
 			findings.invalid(fmt::format("{} is not 1 or more", column));
@@ -178,14 +169,6 @@ void examine_cell(const Json& row, const Table& table, Findings& findings) {
 	if (const std::string_view of_table = bench::value_of(table.environment, "transport");
 		!of_table.empty() && of_table != transport)
 		findings.invalid(fmt::format("transport is {}, but the environment says {}", transport, of_table));
-}
-
-// Two runs never take the same time to the nanosecond, with the same latencies.
-void examine_copies(const Json& repetitions, Findings& findings) {
-	for (std::size_t i = 1; i < repetitions.size(); ++i)
-		for (std::size_t j = 0; j < i; ++j)
-			if (repetitions[i] == repetitions[j] && count_in(repetitions[i], "operations") >= operations_min)
-				findings.invalid(fmt::format("repetition {} is a copy of repetition {}", i + 1, j + 1));
 }
 
 void examine_arithmetic(const Json& row, Findings& findings) {
@@ -218,7 +201,6 @@ void examine_row(const Json& row, const Table& table, Findings& findings) {
 	examine_words(row, findings);
 	if (bench::has_value(row, "repetitions")) {
 		examine_cell(row, table, findings);
-		examine_copies(row["repetitions"], findings);
 	}
 	examine_arithmetic(row, findings);
 	bench::examine_percentiles(row, {}, findings);

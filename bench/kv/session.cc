@@ -62,10 +62,7 @@ void answer(bench::RoundTrip& page) {
 void describe_device(const lib::DeviceRequest& wish, Served& served) {
 	const auto device = lib::open_best(wish);
 	if (!device) return;
-	std::string link = device->ethernet() ? "Ethernet" : "InfiniBand";
-	if (const std::string rate = lib::rate_text(device->port); !rate.empty() && !device->choice.software)
-		link += ", " + rate;
-	put(served.link, link);
+	put(served.link, lib::link_text(*device));
 	served.software = device->choice.software;
 }
 

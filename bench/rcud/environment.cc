@@ -18,13 +18,6 @@ std::string settings_of(const Settings& settings) {
 		settings.passive_target ? ", passive target" : "");
 }
 
-std::string link_of(const lib::OpenDevice& device, const std::string& peer_host) {
-	std::string link = device.ethernet() ? "Ethernet" : "InfiniBand";
-	if (const std::string rate = lib::rate_text(device.port); !rate.empty() && !device.choice.software)
-		link += ", " + rate;
-	return link + (peer_host.empty() ? ", two processes on one host" : ", to " + peer_host);
-}
-
 }  // namespace
 
 bench::Environment environment_of(const lib::OpenDevice& device, const PeerInfo& peer, const Settings& settings,
@@ -35,7 +28,7 @@ bench::Environment environment_of(const lib::OpenDevice& device, const PeerInfo&
 		{"gid", lib::format_gid(device.choice.gid)},
 		{"gid_index", std::to_string(device.choice.gid_index)},
 		{"mtu", std::to_string(std::min(device.mtu_bytes(), peer.mtu))},
-		{"link", link_of(device, circumstances.peer_host)},
+		{"link", lib::link_text(device) + bench::between(circumstances.peer_host)},
 		{"connect", settings.connect == Connect::rdmacm ? "rdmacm" : "exchange"},
 		{"peer_device", peer.device},
 		{"peer_kind", peer.software ? "software" : "hardware"},

@@ -98,9 +98,11 @@ TEST(Row, ARepetitionThatBrokeMakesItInvalidAndSaysWhy) {
 TEST(Row, NothingDeliveredIsInvalid) {
 	auto silent = measured(1.0);
 	silent.delivery = {};
+	auto silent_too = silent;
+	++silent_too.sender_ns;
 	Cell large = cell;
 	large.msg = 8192;
-	const Json row = row_with(large, {silent, silent});
+	const Json row = row_with(large, {silent, silent_too});
 	EXPECT_EQ(row["mops"], 0.0);
 	EXPECT_EQ(judged(row).validity, Validity::invalid);
 	EXPECT_NE(judged(row).reason.find("nothing delivered; UD message of 8192 B is larger than the MTU of 4096 B"),

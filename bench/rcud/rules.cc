@@ -18,6 +18,7 @@ using bench::Findings;
 using bench::number_of;
 using bench::Table;
 using bench::three_digits;
+using bench::value_in;
 using bench::word_of;
 
 constexpr double mtus[] = {256, 512, 1024, 2048, 4096};  // IBA 9.6
@@ -29,11 +30,6 @@ constexpr std::uint64_t many_latencies = 100;
 double typical(std::uint64_t latencies) { return latencies >= many_latencies ? 0.9 : 0.5; }
 // The receiver's rate above the sender's from which a run was too short, or disturbed.
 constexpr double rates_apart = 1.5;
-
-// The number in this column, or 0.
-double value_in(const bench::Json& row, std::string_view column) {
-	return number_of(row, column).value_or(bench::Number{}).value;
-}
 
 // The sum of the typical latencies over the number of all, in seconds: at most the mean of all,
 // however long the others are.
@@ -82,16 +78,10 @@ void examine_latency(const bench::Json& row, const bench::Json& repetition, Find
 }
 
 void examine_words(const bench::Json& row, const Table& table, Findings& findings) {
-	const auto one_of = [&](const char* column, std::initializer_list<std::string_view> known) {
-		const std::string word = word_of(row, column);
-		if (std::ranges::find(known, word) == known.end() &&
-			(bench::has_value(row, column) || column == std::string_view("mode")))
-			findings.invalid(fmt::format("{} '{}' is unknown", column, word));
-	};
-	one_of("experiment", {"msg_sweep"});
-	one_of("mode", {"RC", "UD", "UD-seg"});
-	one_of("op", {"send", "write", "read"});
-	one_of("window_mode", {"local", "credit"});
+	bench::examine_word(row, "experiment", {"msg_sweep"}, findings);
+	bench::examine_word(row, "mode", {"RC", "UD", "UD-seg"}, findings);
+	bench::examine_word(row, "op", {"send", "write", "read"}, findings);
+	bench::examine_word(row, "window_mode", {"local", "credit"}, findings);
 	for (const char* column : {"msg", "window", "iters"})
 		if (const auto count = number_of(row, column); !count || count->value < 1)
 			findings.invalid(fmt::format("{} is not 1 or more", column));

@@ -24,20 +24,15 @@ using bench::number_in;
 using bench::number_of;
 using bench::Table;
 using bench::three_digits;
+using bench::value_in;
 using bench::word_of;
 
 // Published rates and throughputs were counted separately.
 constexpr double product_tolerance = 0.01;
-// The width of a histogram's bucket over its smallest value (base/histogram.h).
-constexpr double bucket_width = 1.0 / 64;
 // For sums and quotients of numbers that are written with all their digits.
 constexpr double same = 1e-6;
 // Timers of a loaded machine are late.
 constexpr double seconds_late = 0.5;
-
-double value_in(const Json& row, std::string_view column) {
-	return number_of(row, column).value_or(bench::Number{}).value;
-}
 
 double size_in(const Json& row) { return static_cast<double>(bytes_of(word_of(row, "request_size")).value_or(0)); }
 
@@ -61,7 +56,7 @@ Bounds mean_by_percentiles(const Json& row) {
 		before = percentile->value;
 		share_before = share;
 	}
-	bounds.least *= 1 - bucket_width;
+	bounds.least *= 1 - Histogram::bucket_width;
 	if (!has_value(row, "max_us")) bounds.most = 0;
 	return bounds;
 }
@@ -83,7 +78,7 @@ void examine_mean(const Json& row, const Json& repetition, Findings& findings) {
 		findings.invalid(
 			fmt::format("{} latencies of {} requests", latency->count(), count_in(repetition, "requests")));
 	const double most = bench::mean_of(*latency) / 1e3;
-	within({.least = most * (1 - bucket_width), .most = most}, "the latencies");
+	within({.least = most * (1 - Histogram::bucket_width), .most = most}, "the latencies");
 }
 
 void examine_under_way(const Json& row, const Json& repetition, Findings& findings) {
@@ -145,16 +140,11 @@ void examine_counts(const Json& row, const Json& repetition, Findings& findings)
 }
 
 void examine_words(const Json& row, Findings& findings) {
-	const auto one_of = [&](const char* column, std::initializer_list<std::string_view> known) {
-		const std::string word = word_of(row, column);
-		if (has_value(row, column) && std::ranges::find(known, word) == known.end())
-			findings.invalid(fmt::format("{} '{}' is unknown", column, word));
-	};
-	one_of("system", {"verbena", "grpc", "capnp"});
-	one_of("transport", {"tcp", "rdma"});
-	one_of("mode", {"sink", "echo"});
-	one_of("recv_mode", {"srq", "per_connection"});
-	one_of("memory", {"user", "registered"});
+	bench::examine_word(row, "system", {"verbena", "grpc", "capnp"}, findings);
+	bench::examine_word(row, "transport", {"tcp", "rdma"}, findings);
+	bench::examine_word(row, "mode", {"sink", "echo"}, findings);
+	bench::examine_word(row, "recv_mode", {"srq", "per_connection"}, findings);
+	bench::examine_word(row, "memory", {"user", "registered"}, findings);
 	if (!bytes_of(word_of(row, "request_size")))
 		findings.invalid(
 			fmt::format("request_size '{}' is no size such as 128B, 4K, 1M", word_of(row, "request_size")));
@@ -195,14 +185,6 @@ void examine_arithmetic(const Json& row, Findings& findings) {
 		product_tolerance * gigabits->value + gigabits->rounding + qps->rounding * bits)
 		findings.invalid(fmt::format("QPS x size is {:.2f} Gb/s, and the row says {:.2f} ({:+.1f} %)", expected,
 			gigabits->value, (expected / gigabits->value - 1) * 100));
-}
-
-void examine_repeated(const Json& row, Findings& findings) {
-	const Json& repetitions = row["repetitions"];
-	for (std::size_t i = 0; i < repetitions.size(); ++i)
-		for (std::size_t j = 0; j < i; ++j)
-			if (repetitions[i] == repetitions[j])
-				findings.invalid(fmt::format("repetition {} is repetition {} once more", i + 1, j + 1));
 }
 
 // A published row has no mean: Little's law gives it from the number under way and the rate.
@@ -266,22 +248,13 @@ void examine_row(const Json& row, const Table& table, Findings& findings) {
 		table.environment, word_of(row, "transport") == "rdma" ? value_in(row, "gigabits_per_second") : 0, findings);
 	if (!has_value(row, "repetitions")) return examine_published(row, findings);
 	examine_cell(row, findings);
-	examine_repeated(row, findings);
 	examine_processor_time(row, table, findings);
 }
 
 void examine_table(const Table& table, std::span<Findings> findings) {
-	const auto repetitions_of = [](const Json& row) {
-		return row.contains("repetitions") ? row["repetitions"].size() : 0;
-	};
-	const std::size_t most = repetitions_of(*std::ranges::max_element(table.rows, {}, repetitions_of));
-	for (std::size_t i = 0; i < table.rows.size(); ++i) {
-		const std::size_t here = repetitions_of(table.rows[i]);
-		if (table.rows[i].contains("repetitions") && here == 0)
+	for (std::size_t i = 0; i < table.rows.size(); ++i)
+		if (const Json& row = table.rows[i]; row.contains("repetitions") && row["repetitions"].empty())
 			findings[i].invalid("every cell can be measured, but this one has no repetitions");
-		else if (here < most && !findings[i].is_invalid() && bench::value_of(table.environment, "unfinished").empty())
-			findings[i].suspect(fmt::format("{} of the {} repetitions that other rows have", here, most));
-	}
 }
 
 }  // namespace verbena::rpcbench

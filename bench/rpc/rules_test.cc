@@ -196,13 +196,13 @@ TEST(RpcRules, WordsAreKnownAndFitEachOther) {
 
 TEST(RpcRules, RepetitionsAreDifferentAndAsManyAsThoseOfOtherRows) {
 	const Outcome run = run_of(over_tcp(), 160'000), other = run_of(over_tcp(), 100'000);
-	EXPECT_EQ(judged(row_with(over_tcp(), {run, other, run})).reason, "repetition 3 is repetition 1 once more");
+	EXPECT_EQ(judged(row_with(over_tcp(), {run, other, run})).reason, "repetition 3 is a copy of repetition 1");
 	CellOptions echo = over_tcp();
 	echo.mode = Mode::echo;
 	bench::Table table;
 	table.rows.push_back(row_with(over_tcp(), {run, other}));
 	table.rows.push_back(row_with(echo, {run}));
-	EXPECT_EQ((*bench::judge(experiment(), table))[1].reason, "1 of the 2 repetitions that other rows have");
+	EXPECT_EQ((*bench::judge(experiment(), table))[1].reason, "1 repetitions, but other rows have 2");
 	table.environment.emplace_back("unfinished", "1 repetitions were not measured");
 	EXPECT_EQ((*bench::judge(experiment(), table))[1].validity, Validity::valid);
 	Json hidden = row_of(over_tcp(), Json::array());

@@ -17,9 +17,6 @@ using bench::Json;
 using bench::number_of;
 using bench::word_of;
 
-// The values of a histogram's bucket are at most this factor apart (base/histogram.h), so a mean
-// that is computed from it is too high by less.
-constexpr double bucket = 1.0 + 1.0 / 64;
 // Sums of the same times may differ in the last digits.
 constexpr double rounding = 1e-6;
 // The kernel counts resident memory in batches for each core, so a peak may be a little too low.
@@ -53,7 +50,7 @@ void examine_times(
 	if (histogram->count() != count)
 		findings.invalid(fmt::format("{} has {} times of {}", names.histogram, histogram->count(), count));
 	const double most = bench::mean_of(*histogram) * static_cast<double>(count);
-	if (sum > most * (1 + rounding) || sum < most / bucket * (1 - rounding))
+	if (sum > most * (1 + rounding) || sum < most / (1 + Histogram::bucket_width) * (1 - rounding))
 		findings.invalid(fmt::format("{} is not the sum of its histogram", sum_ns));
 }
 
@@ -152,19 +149,16 @@ void examine_redis(const Json& row, const Json& repetition, Findings& findings) 
 }
 
 void examine_words(const Json& row, Findings& findings) {
-	const bool ours = bench::has_value(row, "repetitions");
-	const auto one_of = [&](const char* column, std::initializer_list<std::string_view> known) {
-		const std::string word = word_of(row, column);
-		if (std::ranges::find(known, word) == known.end() && (ours || bench::has_value(row, column)))
-			findings.invalid(fmt::format("{} '{}' is unknown", column, word));
-	};
 	const bool redis = word_of(row, "system") == "redis";
-	one_of("system", {"verbena", "redis"});
-	one_of("transport", {"rdma", "tcp"});
-	one_of("connect", {"tls-psn", "rdmacm", "clear"});
-	if (!redis) one_of("engine", {"epoll", "uring", "threads"});
-	one_of("without", {"", "coalescing", "pooling", "batched polling"});
-	one_of("server", {"own", "elsewhere"});
+	if (bench::has_value(row, "repetitions"))
+		for (const char* column : {"system", "transport", "connect", "server", redis ? "system" : "engine"})
+			if (!bench::has_value(row, column)) findings.invalid(fmt::format("there is no {}", column));
+	bench::examine_word(row, "system", {"verbena", "redis"}, findings);
+	bench::examine_word(row, "transport", {"rdma", "tcp"}, findings);
+	bench::examine_word(row, "connect", {"tls-psn", "rdmacm", "clear"}, findings);
+	if (!redis) bench::examine_word(row, "engine", {"epoll", "uring", "threads"}, findings);
+	bench::examine_word(row, "without", {"coalescing", "pooling", "batched polling"}, findings);
+	bench::examine_word(row, "server", {"own", "elsewhere"}, findings);
 	if (const auto clients = number_of(row, "clients"); !clients || clients->value < 1)
 		findings.invalid("clients is not 1 or more");
 	const bool tcp = word_of(row, "transport") == name_of(Transport::tcp);

@@ -18,6 +18,8 @@ namespace verbena::bench {
 namespace {
 
 constexpr Nanoseconds between_writes = 1'000'000'000;
+// A large table takes long to judge and to write. At most this part of a sweep's time is spent so.
+constexpr Nanoseconds write_part = 20;
 
 struct Planned {
 	Trial& trial;
@@ -77,7 +79,7 @@ public:
 		const std::size_t all = wanted();
 		ProgressLine progress(!options_.quiet, all);
 		Interruption interruption;
-		Nanoseconds written = monotonic_now();
+		Nanoseconds next_write = monotonic_now() + between_writes;
 		bool lost = false;
 		for (std::uint32_t repetition = 0; repetition < options_.repetitions && !lost && !end_.interrupted;
 			++repetition)
@@ -95,13 +97,14 @@ public:
 				end_.failed |= measured.failed;
 				lost = measured.far_end_lost;
 				if (lost) break;
-				if (monotonic_now() - written < between_writes || wanted() == 0) continue;
+				const Nanoseconds now = monotonic_now();
+				if (now < next_write || wanted() == 0) continue;
 				make_table();
 				if (auto done = files_.write_so_far(end_.table); !done) {
 					end_.error = done.error();
 					return std::move(end_);
 				}
-				written = monotonic_now();
+				next_write = monotonic_now() + std::max(between_writes, (monotonic_now() - now) * (write_part - 1));
 			}
 		end_.interrupted |= interruption.asked() && wanted() > 0;
 		make_table();

@@ -1,11 +1,11 @@
 // The sweep of an experiment: runs the repetitions of its trials interleaved, so that a
 // disturbance of the machine affects all of them, and makes the judged table.
 //
-// The table so far is written after each repetition, at most once a second, with `unfinished` in
-// its environment. So a sweep that is killed leaves its rows. Ctrl-C ends the sweep after the
-// repetition that runs, with all rows kept; a second Ctrl-C ends the process. Either can be
-// resumed: the repetitions of an earlier table count, if its environment has the same `settings`,
-// `device`, `link`, `connect` and `commit`.
+// The table so far is written after a repetition, at most once a second and in at most a twentieth
+// of the time, with `unfinished` in its environment. So a sweep that is killed leaves its rows.
+// Ctrl-C ends the sweep after the repetition that runs, with all rows kept; a second Ctrl-C ends
+// the process. Either can be resumed: the repetitions of an earlier table count, if its environment
+// has the same `settings`, `device`, `link`, `connect` and `commit`.
 //
 // Threads: one thread.
 #pragma once

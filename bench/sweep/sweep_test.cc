@@ -16,6 +16,7 @@ using testing_tools::summarize;
 using testing_tools::sums;
 
 std::vector<int> order;  // the sizes in the order in which they were measured
+int measurements = 0;    // no two repetitions are the same
 
 class Counted : public Trial {
 public:
@@ -24,7 +25,7 @@ public:
 	Measured measure(const ShowStep&) override {
 		order.push_back(size_);
 		if (behaviour_ == "interrupts") raise(SIGINT);
-		Measured measured{.repetition = {{"rate", size_}}};
+		Measured measured{.repetition = {{"rate", size_}, {"number", ++measurements}}};
 		measured.far_end_lost = behaviour_ == "is lost";
 		measured.failed = measured.far_end_lost || behaviour_ == "fails";
 		if (measured.failed) measured.repetition["failure"] = "yes";

@@ -43,6 +43,8 @@ std::optional<Number> number_of(const Json& row, std::string_view column) {
 	return number;
 }
 
+double value_in(const Json& row, std::string_view column) { return number_of(row, column).value_or(Number{}).value; }
+
 std::string word_of(const Json& row, std::string_view column) {
 	const auto found = row.find(column);
 	return found == row.end() ? std::string() : text_of(*found);

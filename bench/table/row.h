@@ -59,6 +59,8 @@ struct Number {
 
 // The number in this column. Empty if the row has none, or if it is no finite number of 0 or more.
 std::optional<Number> number_of(const Json& row, std::string_view column);
+// The same number, or 0.
+double value_in(const Json& row, std::string_view column);
 // The text in this column; empty if the row has none.
 std::string word_of(const Json& row, std::string_view column);
 // Whether the row has a value in this column.

@@ -231,6 +231,12 @@ std::string rate_text(const ibv_port_attr& port) {
 	return text + " Gb/s";
 }
 
+std::string link_text(const OpenDevice& device) {
+	const std::string kind = device.ethernet() ? "Ethernet" : "InfiniBand";
+	const std::string rate = device.choice.software ? "" : rate_text(device.port);
+	return rate.empty() ? kind : kind + ", " + rate;
+}
+
 std::string_view name_of(GidType type) {
 	switch (type) {
 		case GidType::infiniband: return "InfiniBand";

@@ -110,6 +110,8 @@ std::expected<OpenDevice, std::string> open_best(const DeviceRequest& wish);
 
 // The speed of the link as text, such as "100 Gb/s"; empty if unknown.
 std::string rate_text(const ibv_port_attr& port);
+// The link of a device as text, such as "Ethernet, 100 Gb/s". A software device has no rate.
+std::string link_text(const OpenDevice& device);
 // The type for users, such as "RoCE v2".
 std::string_view name_of(GidType type);
 

@@ -48,7 +48,7 @@ def row(
     } | changes
     factors = (interval[0], 1.0, 1.0, 1.0, interval[1])
     repetitions = [
-        repetition(made, rate * factor * (1 + place / 1e6), times, failure)
+        repetition(made, rate * factor * (1 - place / 1e4), times, failure)
         for place, (factor, times) in enumerate(zip(factors, p99_times, strict=True))
     ]
     return made | figures(made, repetitions)
