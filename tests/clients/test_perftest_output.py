@@ -42,3 +42,19 @@ def test_output_without_a_result_is_refused(program: str, output: str) -> None:
 )
 def test_an_error_message_is_found_although_perftest_exits_with_0(said: str) -> None:
     assert TROUBLE.search(said)
+
+
+def latency(longest: str, deviation: str) -> str:
+    return LATENCY.replace("210.33   ", f"{longest}   ").replace("12.01", deviation)
+
+
+def test_a_deviation_that_perftest_could_not_compute_is_no_lack_of_a_result() -> None:
+    check_result("ib_write_lat", latency("82778.04", "-nan"), 200)
+
+
+@pytest.mark.parametrize(
+    ("longest", "deviation"), [("900.00", "-nan"), ("-nan", "12.00"), ("82778.04", "inf"), ("82778.04", "")]
+)
+def test_a_row_that_lacks_another_figure_is_no_result(longest: str, deviation: str) -> None:
+    with pytest.raises(AssertionError, match="no result"):
+        check_result("ib_write_lat", latency(longest, deviation), 200)
