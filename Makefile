@@ -67,8 +67,8 @@ bench-peers: build ## measure our NIC, UCX, iperf3 and the machine in turn and p
 
 sim: build ## run the simulator's scenarios, then random traffic by SEEDS (1:500), with and without loss
 	@$(BUILD)/nic_sim_test --gtest_brief=1
-	@$(BUILD)/verbena-sim --seeds $${SEEDS:-1:500}
-	@$(BUILD)/verbena-sim --seeds $${SEEDS:-1:500} --lossless
+	@$(BUILD)/verbena-sim --seeds $${SEEDS:-1:500} & first=$$!; \
+		$(BUILD)/verbena-sim --seeds $${SEEDS:-1:500} --lossless; second=$$?; wait $$first && exit $$second
 
 fuzz: ## run each fuzzer for FUZZ_SECONDS (20)
 	@$(NEEDS) build fuzz

@@ -116,6 +116,7 @@ Acceptor::Acceptor(
 	  options_(std::move(options)),
 	  complain_(std::move(complain)),
 	  callers_(loop, options_.accepted_max, options_.handshake_grace),
+	  queued_(loop, options_.accepted_max, options_.handshake_grace),
 	  handshakes_(loop, options_.handshakes_max, options_.handshake_grace) {}
 
 void Acceptor::succeed(Nanoseconds started, bool resumed) {
@@ -199,7 +200,8 @@ Task<void> Acceptor::accept() {
 bool Acceptor::make_room() {
 	const std::size_t most = std::clamp<std::size_t>(options_.accepted_max / 16, 1, evicted_at_once);
 	std::size_t evicted = 0;
-	while (evicted < most && callers_.evict_any()) ++evicted;
+	for (Admission* const each : {&callers_, &queued_})
+		while (evicted < most && each->evict_unless_progressing(options_.patience)) ++evicted;
 	return evicted > 0;
 }
 
@@ -231,6 +233,7 @@ Task<void> Acceptor::serve(async::Socket socket, [[maybe_unused]] std::unique_pt
 		co_return;
 	}
 	if (!caller->evicted()) {
+		caller.emplace(queued_, source, hang_up);
 		const bool room = co_await handshakes_.until_room(source);
 		if (!room) co_return;  // stop() was called
 	}
@@ -239,7 +242,9 @@ Task<void> Acceptor::serve(async::Socket socket, [[maybe_unused]] std::unique_pt
 		co_return;
 	}
 	const Nanoseconds deadline = monotonic_now() + options_.patience;
-	if (!co_await shake_hands(socket, peer, source, caller) || socket == nullptr) co_return;
+	if (!co_await shake_hands(socket, peer, source, caller)) co_return;
+	for (Admission* const each : {&callers_, &queued_, &handshakes_}) each->note_success(source);
+	if (socket == nullptr) co_return;
 	// Wait for the client to reset the TCP connection, which it does when it has the server's
 	// proof.
 	std::array<std::byte, 64> ignored;

@@ -51,10 +51,12 @@ struct AcceptorOptions {
 	// The most handshakes under way at once; further clients wait. A TLS session takes about
 	// 50 KiB.
 	std::size_t handshakes_max = 256;
-	// While other clients wait, a handshake that is not over after this time is evicted.
+	// While other clients wait, a handshake or a first message that takes longer is evicted.
 	Nanoseconds handshake_grace = 500'000'000;
 	// The most accepted TCP connections whose set-up has not ended. A further one evicts the oldest
-	// that has not begun its handshake, from the source address that has the most such clients.
+	// that has not sent its first message, else the oldest that waits for its handshake, from the
+	// source address that has the most of them. While that source makes progress (admission.h),
+	// newcomers wait in the listener's backlog instead.
 	std::size_t accepted_max = 16'000;
 	double accept_rate = 0;  // new clients per second, over TCP and rdma_cm together; 0: no limit
 	// The most channels at once, over RDMA and TCP together; 0: no limit. Further clients are
@@ -143,7 +145,8 @@ private:
 	ClientPlace take_client_place() const;
 
 	async::Task<void> accept();
-	// Evicts a few clients that have not begun their handshake. False: there are none.
+	// Evicts a few clients of a source that makes no progress: of those that have not sent their
+	// first message, else of those that wait for their handshake. False: there are none.
 	bool make_room();
 	// Waits until `accept_rate` allows another client.
 	async::Task<void> turn();
@@ -183,8 +186,9 @@ private:
 	Complain complain_;
 	AcceptorCounters counters_;
 	std::size_t accepted_ = 0;  // TCP clients whose set-up has not ended
-	Admission callers_;  // those that have not begun their handshake
-	Admission handshakes_;
+	// TCP clients that have not sent their first message, those that have and wait for their
+	// handshake, and handshakes under way.
+	Admission callers_, queued_, handshakes_;
 	Nanoseconds complained_at_ = 0;  // complain_rarely()
 	std::uint64_t not_complained_ = 0;
 	// Each further copy of this pointer is a place that is taken.

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -13,6 +14,8 @@ constexpr int looks = 4;
 // A crowd of one source has this many times the grace against its own members: all of them may be
 // slow because they are many.
 constexpr Nanoseconds own_factor = 6;
+// The time in which the count of a source's successes falls to 1/e.
+constexpr double fading = 1e9;
 
 }  // namespace
 
@@ -44,8 +47,10 @@ Admission::Member::~Member() {
 }
 
 void Admission::add(Member& member) {
-	Members& siblings = by_source_[member.source_];
-	if (!siblings.empty()) ranks_.erase(rank_of(member.source_, siblings));
+	Group& group = by_source_[member.source_];
+	Members& siblings = group.members;
+	if (siblings.empty()) group.begun = member.since_;
+	else ranks_.erase(rank_of(member.source_, siblings));
 	member.in_all_ = all_.insert(all_.end(), &member);
 	member.in_source_ = siblings.insert(siblings.end(), &member);
 	ranks_.insert(rank_of(member.source_, siblings));
@@ -53,7 +58,7 @@ void Admission::add(Member& member) {
 
 void Admission::remove(Member& member) {
 	const auto found = by_source_.find(member.source_);
-	Members& siblings = found->second;
+	Members& siblings = found->second.members;
 	ranks_.erase(rank_of(member.source_, siblings));
 	all_.erase(member.in_all_);
 	siblings.erase(member.in_source_);
@@ -75,19 +80,45 @@ bool Admission::evict_for(Source source) {
 	for (Member* const each : all_) {
 		const Nanoseconds age = now - each->since_;
 		if (age <= grace_) break;
-		if (each->source_ != source || age > own_factor * grace_) return evict(*each), true;
+		const bool patient =
+			each->source_ == source || progresses(by_source_.at(each->source_), grace_, own_factor * grace_);
+		if (!patient || age > own_factor * grace_) return evict(*each), true;
 	}
-	const auto& [count, age, most] = *ranks_.rbegin();
+	const Group& most = largest();
 	const auto own = by_source_.find(source);
-	if (count < (own == by_source_.end() ? 0 : own->second.size()) + 2) return false;
-	evict(*by_source_.at(most).front());
+	if (most.members.size() < (own == by_source_.end() ? 0 : own->second.members.size()) + 2) return false;
+	if (progresses(most, grace_, own_factor * grace_)) return false;
+	evict(*most.members.front());
 	return true;
 }
 
-bool Admission::evict_any() {
+double Admission::faded_successes(const Group& group, Nanoseconds now) {
+	return group.successes * std::exp(-static_cast<double>(now - group.success_at) / fading);
+}
+
+bool Admission::progresses(const Group& group, Nanoseconds credit, Nanoseconds patience) {
+	const Nanoseconds now = monotonic_now();
+	if (now - group.begun < credit) return true;
+	const double rate = faded_successes(group, now) / fading;
+	return rate * static_cast<double>(patience) > static_cast<double>(group.members.size());
+}
+
+bool Admission::evict_unless_progressing(Nanoseconds patience) {
 	if (all_.empty()) return false;
-	evict(*by_source_.at(std::get<2>(*ranks_.rbegin())).front());
+	const Group& most = largest();
+	if (monotonic_now() - most.members.front()->since_ < grace_) return false;
+	if (progresses(most, own_factor * grace_, patience)) return false;
+	evict(*most.members.front());
 	return true;
+}
+
+void Admission::note_success(Source source) {
+	const auto found = by_source_.find(source);
+	if (found == by_source_.end()) return;
+	Group& group = found->second;
+	const Nanoseconds now = monotonic_now();
+	group.successes = faded_successes(group, now) + 1;
+	group.success_at = now;
 }
 
 async::Task<bool> Admission::until_room(Source source) {

@@ -1,20 +1,24 @@
 // Admission: decides which of a server's clients may be in their set-up, and which one has to leave
 // when there is no room for another.
 //
-// An acceptor has two: one for connections that have not sent their first message yet, each of
-// which costs a descriptor, and one for handshakes, each of which costs memory and time.
+// An acceptor has three: for connections that have not sent their first message yet, for those that
+// have sent it and wait for their handshake, each of which costs a descriptor, and for handshakes,
+// each of which costs memory and time.
 //
 // The client that leaves is, in this order,
 //
-//   1. the oldest of other sources than the newcomer's that was admitted more than `grace` ago, or
-//      of the newcomer's, more than six times `grace` ago;
+//   1. the oldest that was admitted more than `grace` ago, or if it is of the newcomer's source or
+//      of one that makes progress, more than six times `grace` ago;
 //   2. the oldest of the source that has the most clients here, if that source has at least two
-//      clients more than the source of the newcomer;
+//      clients more than the source of the newcomer and makes no progress;
 //   3. none: the newcomer waits. The sources that wait get their turns in a circle, and the clients
 //      of one source in the order in which they came.
 //
 // So a client that completes its handshake within `grace` is not evicted for one of another source
 // that has more, however many stall, and however slowly they send.
+//
+// A source makes progress while its clients succeed so fast that all of its members would within
+// six times `grace`; and in the first `grace` after its first member.
 //
 // Threads: the loop's thread.
 // Lifetime: members, places and waiting coroutines are destroyed before their Admission.
@@ -74,8 +78,13 @@ public:
 
 	// Evicts the member that has to make room for a client of `source`. False: none has to.
 	bool evict_for(Source source);
-	// Evicts the oldest member whose source has the most, whatever its age. False: there is none.
-	bool evict_any();
+	// Evicts the oldest member of the source that has the most, unless it was admitted less than
+	// `grace` ago, or the source makes progress: its first member was admitted less than six times
+	// `grace` ago, or at the rate at which its clients succeed now, all members will within
+	// `patience`. False: there is none such.
+	bool evict_unless_progressing(Nanoseconds patience);
+	// A client of this source has completed its handshake.
+	void note_success(Source source);
 	// Waits until a place may be free for a client of this source, and evicts a member for it if
 	// one has to leave. Returns at once if there is room. Afterwards the caller makes a Member
 	// without waiting for anything. False: close() was called.
@@ -87,6 +96,13 @@ private:
 	using Members = std::list<Member*>;
 	// The sources, first the one with the most members; of several the one with the oldest member.
 	using Rank = std::tuple<std::size_t, Nanoseconds, Source>;
+	struct Group {
+		Members members;
+		Nanoseconds begun = 0;  // the time of its first member
+		// The clients of the source that have succeeded; each counts for less as time passes.
+		double successes = 0;
+		Nanoseconds success_at = 0;  // the time of the last one
+	};
 	struct Queue {
 		async::List<async::Waiter> waiters;
 		std::size_t count = 0;  // coroutines in until_room()
@@ -95,6 +111,12 @@ private:
 	Rank rank_of(Source source, const Members& members) const {
 		return {members.size(), never - members.front()->since_, source};
 	}
+	static double faded_successes(const Group& group, Nanoseconds now);
+	// Whether the group's first member was admitted less than `credit` ago, or all of its members
+	// will succeed within `patience` at the rate of now.
+	static bool progresses(const Group& group, Nanoseconds credit, Nanoseconds patience);
+	// The group of the source that has the most members; there must be one.
+	const Group& largest() const { return by_source_.at(std::get<2>(*ranks_.rbegin())); }
 	// True: a coroutine waits for which neither a free place nor one of a leaving member will do.
 	bool short_of_places() const { return all_.size() + waiting_ > places_; }
 	void add(Member& member);
@@ -108,7 +130,7 @@ private:
 	std::size_t places_;
 	Nanoseconds grace_;
 	Members all_;  // in the order of their admission, without those that are evicted
-	std::unordered_map<Source, Members> by_source_;
+	std::unordered_map<Source, Group> by_source_;
 	std::set<Rank> ranks_;
 	std::size_t leaving_ = 0;  // members that are evicted, and still exist
 	std::size_t waiting_ = 0;  // coroutines in until_room()

@@ -13,6 +13,11 @@ constexpr Nanoseconds long_grace = 60'000'000'000, no_grace = 1;
 
 Source source(const std::string& host) { return source_of(async::resolve(host, 1).value().get()); }
 
+// Returns after this time.
+void spend(Nanoseconds time) {
+	for (const Nanoseconds start = monotonic_now(); monotonic_now() - start <= time;) {}
+}
+
 // Clients that are admitted, and leave when they are evicted.
 class Clients {
 public:
@@ -65,12 +70,37 @@ TEST(Admission, TheOldestLeavesOnceItsGraceIsOver) {
 	EXPECT_EQ(clients.admission.evictions(), 1u);
 }
 
+// Clients of a source 8 that has been there for longer than the grace, all of them new; then one of
+// a source 9 waits for a place.
+class Crowd : public Clients {
+public:
+	Crowd() : Clients(4, grace) {
+		add(8);
+		spend(grace);
+		add(7);
+		for (int i = 0; i < 3; ++i) add(8);
+		members[0].reset();
+	}
+
+	static constexpr Nanoseconds grace = 200'000'000;
+};
+
 TEST(Admission, WithinTheGraceTheSourceWithTheMostMakesRoom) {
-	Clients clients(4, long_grace);
-	clients.add(7);
-	for (int i = 0; i < 3; ++i) clients.add(8);
+	Crowd clients;
 	clients.loop.complete(clients.enter(9));
-	EXPECT_EQ(clients.evicted, (std::vector<std::size_t>{1})) << "the oldest of the source that has three";
+	EXPECT_EQ(clients.evicted, (std::vector<std::size_t>{2})) << "the oldest of the source that has three";
+}
+
+TEST(Admission, WithinTheGraceASourceWhoseClientsSucceedKeepsItsPlaces) {
+	Crowd clients;
+	for (int i = 0; i < 10; ++i) clients.admission.note_success(8);
+	clients.loop.spawn(clients.enter(9));
+	clients.loop.complete([](Clients& all) -> async::Task<void> {
+		co_await async::NextTurn(all.loop);
+		all.members[3].reset();
+		while (all.entered.empty()) co_await async::NextTurn(all.loop);
+	}(clients));
+	EXPECT_TRUE(clients.evicted.empty());
 }
 
 // The timer runs in the turn in which the member's place has become free and its waiter has not
@@ -78,9 +108,7 @@ TEST(Admission, WithinTheGraceTheSourceWithTheMostMakesRoom) {
 TEST(Admission, ATimerBetweenTheEndOfAMemberAndItsWaiterEvictsNoOther) {
 	constexpr Nanoseconds look = 1'000'000;
 	Clients clients(3, 4 * look);
-	clients.before_leaving = [] {
-		for (const Nanoseconds start = monotonic_now(); monotonic_now() - start < 2 * look;) {}
-	};
+	clients.before_leaving = [] { spend(2 * look); };
 	for (int i = 0; i < 3; ++i) clients.add(1);
 	clients.loop.complete(clients.enter(2));
 	EXPECT_EQ(clients.evicted, (std::vector<std::size_t>{0}));
@@ -118,15 +146,45 @@ TEST(Admission, SourcesThatWaitHaveTurnsInACircle) {
 	EXPECT_TRUE(clients.entered[0] == 6 || clients.entered[1] == 6);
 }
 
-TEST(Admission, AnyMemberCanBeEvictedForADescriptor) {
-	Clients clients(100, long_grace);
-	EXPECT_FALSE(clients.admission.evict_any());
+TEST(Admission, AMemberOfTheSourceWithTheMostCanBeEvicted) {
+	Clients clients(100, no_grace);
+	EXPECT_FALSE(clients.admission.evict_unless_progressing(1));
 	clients.add(1);
 	clients.add(2);
 	clients.add(2);
-	EXPECT_TRUE(clients.admission.evict_any());
-	EXPECT_TRUE(clients.admission.evict_any());
+	spend(10 * no_grace);
+	EXPECT_TRUE(clients.admission.evict_unless_progressing(1));
+	EXPECT_TRUE(clients.admission.evict_unless_progressing(1));
 	EXPECT_EQ(clients.evicted, (std::vector<std::size_t>{1, 0})) << "of sources with as many, that of the oldest";
+}
+
+TEST(Admission, WithinTheGraceNoneIsEvictedForAPlace) {
+	Clients clients(100, long_grace);
+	clients.add(1);
+	EXPECT_FALSE(clients.admission.evict_unless_progressing(1));
+}
+
+// 20,000 clients that arrived at once were evicted while they waited for their handshake.
+TEST(Admission, ASourceWhoseClientsSucceedFastEnoughKeepsThem) {
+	constexpr Nanoseconds second = 1'000'000'000;
+	Clients clients(100, no_grace);
+	for (int i = 0; i < 20; ++i) clients.add(1);
+	spend(10 * no_grace);
+	for (int i = 0; i < 4; ++i) clients.admission.note_success(1);
+	clients.admission.note_success(2);
+	EXPECT_FALSE(clients.admission.evict_unless_progressing(10 * second)) << "4 a second: 20 need 5 s";
+	EXPECT_TRUE(clients.admission.evict_unless_progressing(second));
+}
+
+TEST(Admission, AHandshakeOfASourceWhoseClientsSucceedHasMoreThanItsGrace) {
+	constexpr Nanoseconds grace = 100'000'000;
+	Clients clients(2, grace);
+	clients.add(1);
+	clients.add(2);
+	spend(2 * grace);
+	for (int i = 0; i < 10; ++i) clients.admission.note_success(1);
+	clients.loop.complete(clients.enter(3));
+	EXPECT_EQ(clients.evicted, (std::vector<std::size_t>{1})) << "the older one's source makes progress";
 }
 
 TEST(Admission, CloseEndsTheWaits) {

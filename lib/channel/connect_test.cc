@@ -195,6 +195,36 @@ TEST_F(Connect, TheOldestSilentCallerMakesRoomForAnother) {
 	EXPECT_EQ(refusal(to(server.where(), ClearText{})), "it was accepted");
 }
 
+// 20,000 clients that arrived at once: a quarter of them was evicted while they waited in order.
+TEST_F(Connect, ClientsThatArriveAtOnceAndWaitInOrderAllSucceed) {
+	constexpr int count = 40;
+	Server server(made(make_server_protection(files_.server)), {.handshakes_max = 2, .accepted_max = 4});
+	const Protection mine = made(make_client_protection(files_.client));
+	int agreed = 0, ended = 0;
+	for (int i = 0; i < count; ++i) {
+		ConnectOptions options = to(server.where(), mine);
+		options.patience = 20'000'000'000;
+		loop_.spawn([](RcTransport& transport, ConnectOptions options, int& agreed, int& ended) -> Task<void> {
+			auto channel = co_await connect(transport, std::move(options));
+			if (channel) ++agreed;
+			else ADD_FAILURE() << channel.error();
+			++ended;
+		}(*transport_, std::move(options), agreed, ended));
+	}
+	loop_.run_until([&] { return ended == count; });
+	EXPECT_EQ(agreed, count);
+	for (int i = 0; i < count; ++i) EXPECT_EQ(server.report(), "none");
+}
+
+TEST_F(Connect, CallersThatStallInTheQueueMakeRoomForAnother) {
+	const Protection mine = made(make_client_protection(files_.client));
+	Server server(made(make_server_protection(files_.server)),
+		{.handshakes_max = 1, .handshake_grace = 50'000'000, .accepted_max = 8});
+	const Stalled callers(loop_, server.where(), 30, client_hello(mine));
+	EXPECT_EQ(refusal(to(server.where(), mine)), "it was accepted");
+	EXPECT_EQ(server.report(), "evicted");
+}
+
 // The last step of a set-up is posted to the channels' loop, which may have stopped by then.
 TEST_F(Connect, AnUndeliveredChannelIsDestroyedBeforeItsTransport) {
 	// Both loops spin, so that each of their turns ends at once.
