@@ -6,6 +6,7 @@
 #include "bench/far_end/server.h"
 #include "bench/rcud/environment.h"
 #include "bench/rcud/rows.h"
+#include "bench/rcud/server.h"
 #include "bench/rcud/trials.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"

@@ -10,7 +10,7 @@
 #include "bench/rcud/connected_run.h"
 #include "bench/rcud/managed.h"
 #include "bench/rcud/sender.h"
-#include "bench/rcud/session.h"
+#include "bench/rcud/protocol.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
 

@@ -14,7 +14,7 @@
 #include "bench/rcud/connected_run.h"
 #include "bench/rcud/managed.h"
 #include "bench/rcud/receiver.h"
-#include "bench/rcud/session.h"
+#include "bench/rcud/protocol.h"
 #include "tools/loopback_device.h"
 
 namespace verbena::rcud {
