@@ -70,6 +70,7 @@ private:
 			const Offer offer = take(decode_offer(request_));
 			make_endpoint(offer);
 			Receiver receiver(*end_, 0, false, &delivered_);
+			receiver.prepare(offer.run);
 			receiver.post_receives();
 			answer(*connection_, *end_, offer);
 			accepted = true;

@@ -153,6 +153,7 @@ private:
 				continue;  // belongs to a run whose result was sent before this arrived
 			if (next["type"] != "run") throw PeerLost(bench::other_protocol);
 			const Run run{.number = field<std::uint16_t>(next, "number"), .total = field<std::uint64_t>(next, "total")};
+			receiver.prepare(run);
 			control_.send({{"type", "ready"}});
 			const Delivery delivery = receiver.run(run, [this](bool) { return look(); });
 			control_.send({{"type", "result"}, {"delivery", delivery}});
