@@ -13,8 +13,8 @@
 
 #include "bench/rcud/connected_run.h"
 #include "bench/rcud/managed.h"
-#include "bench/rcud/receiver.h"
 #include "bench/rcud/protocol.h"
+#include "bench/rcud/receiver.h"
 #include "tools/loopback_device.h"
 
 namespace verbena::rcud {

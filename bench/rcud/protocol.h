@@ -15,7 +15,8 @@
 //                                   <-  REP of rdma_cm
 //                                   <-  endpoint {}
 //
-//     run {number, total}           ->      once for the warm-up, once measured
+//     run {number, total, seed}     ->      for the warm-up, for the rate without a check of every
+//                                           byte (--verify), and measured
 //                                   <-  ready
 //     ... messages ...
 //     are_you_idle {}               ->      if UD credits are missing
@@ -43,7 +44,7 @@
 
 namespace verbena::rcud {
 
-inline constexpr int protocol_version = 2;
+inline constexpr int protocol_version = 3;
 inline constexpr std::string_view protocol_name = "verbena-rcud";
 
 inline constexpr std::chrono::seconds answer_patience{30};  // set-up, results

@@ -152,7 +152,9 @@ private:
 			if (next["type"] == "sent" || next["type"] == "are_you_idle")
 				continue;  // belongs to a run whose result was sent before this arrived
 			if (next["type"] != "run") throw PeerLost(bench::other_protocol);
-			const Run run{.number = field<std::uint16_t>(next, "number"), .total = field<std::uint64_t>(next, "total")};
+			const Run run{.number = field<std::uint16_t>(next, "number"),
+				.total = field<std::uint64_t>(next, "total"),
+				.seed = field<std::uint64_t>(next, "seed")};
 			receiver.prepare(run);
 			control_.send({{"type", "ready"}});
 			const Delivery delivery = receiver.run(run, [this](bool) { return look(); });

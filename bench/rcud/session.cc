@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/random.h"
+
 namespace verbena::rcud {
 namespace {
 
@@ -51,11 +53,13 @@ Watch Client::look(bool silent) {
 	return (*pending_)["type"] == "result" ? Watch::finished : Watch::abandon;
 }
 
-Sent Client::run_once(Sender& sender, std::uint64_t total, Repetition& result) {
-	const Run run{.number = ++run_number_, .total = total};
+Sent Client::run_once(Sender& sender, std::uint64_t total, std::uint64_t seed, Repetition& result) {
+	// Memory that was never written looks like stamps of run 0.
+	if (++run_number_ == 0) ++run_number_;
+	const Run run{.number = run_number_, .total = total, .seed = seed};
 	if (page_ != nullptr) page_->delivered().store(0);
 	asked_ = false;
-	control_.send({{"type", "run"}, {"number", run.number}, {"total", run.total}});
+	control_.send({{"type", "run"}, {"number", run.number}, {"total", run.total}, {"seed", run.seed}});
 	expect("ready", answer_patience);
 
 	Sent sent;
@@ -107,7 +111,7 @@ void Client::connect(std::optional<Call>& call, std::optional<Endpoint>& end, co
 }
 
 void Client::measure(const Cell& cell, const Shape& shape, const Settings& settings, Repetition& result) {
-	result = {.iters = settings.iters};
+	result = {.iters = settings.iters, .verified = settings.verify};
 	pending_.reset();
 	try {
 		result.rtt_before_ns = round_trip();
@@ -117,15 +121,19 @@ void Client::measure(const Cell& cell, const Shape& shape, const Settings& setti
 		Sender sender(*end);
 		sender.post_receives();
 
+		const std::uint64_t seed = settings.verify ? secure_random<std::uint64_t>() | 1 : 0;
+		const auto rate = [&](const Sent& sent) {
+			return cell.op == Op::read ? sent.read.mops() : result.delivery.mops();
+		};
 		const std::uint64_t warmup = settings.warmup > 0 ? settings.warmup
 			: settings.min_time_s > 0                    ? settings.iters / 10 + 1
 														 : 0;
 		if (warmup > 0) {
-			const Sent warm = run_once(sender, warmup, result);
-			const double mops = cell.op == Op::read ? warm.read.mops() : result.delivery.mops();
+			const double mops = rate(run_once(sender, warmup, seed, result));
 			result.iters = std::max(settings.iters, static_cast<std::uint64_t>(settings.min_time_s * mops * 1e6));
 		}
-		const Sent sent = run_once(sender, result.iters, result);
+		if (settings.verify) result.mops_unverified = rate(run_once(sender, result.iters, 0, result));
+		const Sent sent = run_once(sender, result.iters, seed, result);
 		if (cell.op == Op::read) result.delivery = sent.read;
 		result.latency_ns = sent.latency_ns;
 		result.sender_ns = sent.took_ns;

@@ -36,7 +36,8 @@ private:
 	};
 	void connect(std::optional<Call>& call, std::optional<Endpoint>& end, const Cell& cell, const Shape& shape,
 		const Settings& settings);
-	Sent run_once(Sender& sender, std::uint64_t total, Repetition& result);
+	// `seed` as in Run.
+	Sent run_once(Sender& sender, std::uint64_t total, std::uint64_t seed, Repetition& result);
 	std::optional<double> round_trip();
 	bench::Message expect(std::string_view type, std::chrono::milliseconds patience);
 	// The sender's watcher: asks a silent server whether it is idle, and reads its messages.
