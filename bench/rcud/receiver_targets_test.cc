@@ -54,6 +54,7 @@ TEST(WriteTarget, ADamagedByteAnywhereIsNoticed) {
 	for (std::uint32_t at = 0; at < 64; ++at) {
 		Scripted scripted(with(rc, 64, WindowMode::local, Op::write), 3, seed);
 		scripted.end.poll_ns = 100'000;
+		scripted.end.reading_ns = 1'000'000;
 		scripted.write(0);
 		scripted.write(1, [&](std::byte* slot) { slot[at] ^= std::byte{4}; });
 		scripted.write(2);

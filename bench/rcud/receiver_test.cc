@@ -41,6 +41,7 @@ TEST(Receiver, WithASeedADamagedByteAnywhereIsNoticed) {
 			if (msg < 16 && base.mode == Mode::ud) continue;
 			for (std::uint32_t at = 0; at < msg; ++at) {
 				Scripted scripted(with(base, msg), 4, seed);
+				scripted.end.poll_ns = 10'000;
 				scripted.send(0), scripted.send_damaged(1, at), scripted.send(2), scripted.send(3);
 				SCOPED_TRACE(fmt::format("byte {} of {}", at, msg));
 				expect_counts(scripted.go(), {.delivered = 3, .corrupt = 1});
@@ -78,6 +79,7 @@ TEST(Receiver, AMessageOfAWrongLengthIsNotDelivered) {
 	for (const Cell& cell : {rc, ud, with({.mode = Mode::ud_segmented, .window = 4}, 128)})
 		for (const int change : {-1, 1, -64, -104, 1 << 20}) {
 			Scripted scripted(cell, 2);
+			scripted.end.poll_ns = 10'000;
 			const auto lie = [&](ibv_wc& completion) { completion.byte_len += static_cast<std::uint32_t>(change); };
 			scripted.send(0, lie);
 			const Delivery delivery = scripted.go();

@@ -37,7 +37,7 @@ struct ScriptedEnd : Buffers {
 	std::deque<std::function<void()>> steps;
 	std::function<void()> otherwise = [] {};
 	std::function<void()> at_reading = [] {};
-	std::uint64_t time = 1'000'000'000, poll_ns = 100;
+	std::uint64_t time = 1'000'000'000, poll_ns = 100, reading_ns = 20;
 
 	std::deque<Posted> sends;  // not completed yet
 	std::vector<Posted> all_sends;
@@ -116,7 +116,7 @@ struct ScriptedEnd : Buffers {
 	}
 	std::uint64_t now() {
 		at_reading();
-		return time += 20;
+		return time += reading_ns;
 	}
 	static std::uint32_t lkey() { return 1; }
 	static std::uint32_t qp_num() { return number; }
