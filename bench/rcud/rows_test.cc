@@ -203,7 +203,7 @@ TEST(Row, SaysWhetherEveryByteWasChecked) {
 	EXPECT_EQ(good_with_every_byte()["mops_unverified"], 5.0);
 	EXPECT_EQ(verification_cost(std::vector{good()}), "");
 	EXPECT_EQ(verification_cost(std::vector{good(), good_with_every_byte()}),
-		"every byte of every message; the rate is 40.0 % of that without, 0.293 ns a byte more");
+		"every byte of every message; the rate is 40.0 % of that without, at 1024 B 0.293 ns a byte more");
 }
 
 TEST(Row, OfAnEarlierVersionDoesNotSayWhatWasChecked) {
