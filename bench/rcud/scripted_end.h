@@ -10,6 +10,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <span>
@@ -53,8 +54,8 @@ struct ScriptedEnd : Buffers {
 		completion.opcode = IBV_WC_RECV;
 		completion.byte_len = static_cast<std::uint32_t>(message.size()) + grh_bytes();
 		completion.qp_num = number;
-		std::memcpy(receive_memory.front() + grh_bytes(), message.data(),
-			std::min<std::size_t>(message.size(), receive_payload));
+		std::ranges::copy(message.first(std::min<std::size_t>(message.size(), receive_payload)),
+			receive_memory.front() + grh_bytes());
 		receives.pop_front();
 		receive_memory.pop_front();
 		if (edit) edit(completion);
