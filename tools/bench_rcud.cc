@@ -6,7 +6,9 @@
 #include "bench/far_end/server.h"
 #include "bench/rcud/environment.h"
 #include "bench/rcud/rows.h"
+#include "bench/rcud/server.h"
 #include "bench/rcud/trials.h"
+#include "bench/rcud/verification.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
 #include "tools/option_values.h"
@@ -80,13 +82,17 @@ int measure(const Options& options, Control& control, RoundTrip* page, bench::Ou
 
 	Client client(device, control, page);
 	const auto trials = trials_of(client, options.cells, options.settings, device.choice.device);
-	return run_sweep(
+	std::string verification;
+	const int code = run_sweep(
 		experiment(), trials,
 		[&](std::span<const bench::Json> rows) {
+			verification = verification_cost(rows);
 			return environment_of(device, client.peer(), options.settings,
 				{.peer_host = options.peer, .cores = cores, .command_line = options.command_line}, rows);
 		},
 		options.sweep, files, options.cells.oversize == Oversize::raw ? is_raw_oversize : nullptr);
+	if (!options.sweep.output.quiet && !verification.empty()) fmt::print(stderr, "verification: {}\n", verification);
+	return code;
 }
 
 int measure_with_own_server(const Options& options, bench::OutputFiles& files) {
@@ -183,6 +189,10 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 		   "--receiver-delay-ns", settings.receiver_delay_ns, "Nanoseconds that a slow receiver waits for each message")
 		->capture_default_str()
 		->check(CLI::Range(0u, 1'000'000'000u));
+	sub->add_flag("--verify", settings.verify,
+		"Check every byte of every message against a seeded pattern, and measure the rate without that too; otherwise "
+		"the receiver checks the length and the number of a message, in its first 8 bytes and, from 16 bytes on, in "
+		"its last 8; messages below 8 bytes are only counted");
 	sub->add_flag("--passive-target", settings.passive_target, "The target of READs sleeps instead of polling");
 	sub->add_option("--ud-oversize", options->oversize,
 		   "UD messages above the MTU: na (not run), segment (cut into datagrams, UD-seg) or raw (posted as they are)")

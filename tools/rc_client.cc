@@ -1,16 +1,17 @@
 // The program rc_client: connects to rc_server by rdma_cm and measures one transfer, in which every
-// message is verified. The measured loop is that of `verbena bench rcud` (bench/rcud/sender.h).
+// message is checked. The measured loop is that of `verbena bench rcud` (bench/rcud/sender.h).
 //
 // Errors: a UsageError exits with 2, any other exception with 1.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 
+#include "base/random.h"
 #include "base/sizes.h"
 #include "bench/rcud/connected_run.h"
 #include "bench/rcud/managed.h"
+#include "bench/rcud/protocol.h"
 #include "bench/rcud/sender.h"
-#include "bench/rcud/session.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
 
@@ -26,6 +27,7 @@ struct Options {
 	std::string op = "send";
 	std::uint32_t window = 64;
 	std::uint64_t iters = 10'000;
+	bool verify = false;
 };
 
 struct UsageError : std::runtime_error {
@@ -39,7 +41,7 @@ bool is_gone(rdma_event_channel* channel) {
 	return event && event->type == RDMA_CM_EVENT_DISCONNECTED;
 }
 
-int print_result(const Cell& cell, const Sent& sent, const Delivery& delivery) {
+int print_result(const Cell& cell, const Sent& sent, const Delivery& delivery, bool verified) {
 	const std::uint64_t lost = sent.posted - std::min(sent.posted, delivery.delivered);
 	std::string latency;
 	if (sent.latency_ns.count() > 0)
@@ -47,10 +49,10 @@ int print_result(const Cell& cell, const Sent& sent, const Delivery& delivery) {
 			static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
 			static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
 	fmt::print(
-		"[RC Client] {} {} of {}: {} lost, {} duplicated, {} reordered, {} damaged, {:.3f} Mops, {:.3f} GiB/s{}\n",
+		"[RC Client] {} {} of {}: {} lost, {} duplicated, {} reordered, {} damaged{}, {:.3f} Mops, {:.3f} GiB/s{}\n",
 		cell.op == Op::read ? "Read correctly" : "The receiver has", delivery.delivered, sent.posted, lost,
-		delivery.duplicated, delivery.reordered, delivery.corrupt, delivery.mops(), gib_of(delivery.mops(), cell.msg),
-		latency);
+		delivery.duplicated, delivery.reordered, delivery.corrupt, verified ? " (every byte checked)" : "",
+		delivery.mops(), gib_of(delivery.mops(), cell.msg), latency);
 	const bool good = lost == 0 && delivery.duplicated == 0 && delivery.reordered == 0 && delivery.corrupt == 0;
 	if (!good) throw Failure("the messages did not arrive as they were sent, although the connection is reliable");
 	return 0;
@@ -73,7 +75,9 @@ int run(const Options& options) {
 	const Shape shape = take(shape_of(
 		cell, {}, {.mtu = connection.device.mtu_bytes(), .queue_depth_max = queue_depth_of(connection.device)}));
 	Endpoint end(connection.device, cell, shape, Role::sender, 64, Endpoint::default_qkey, connection.id.get());
-	const Run run{.number = static_cast<std::uint16_t>(lib::random_psn() | 1), .total = options.iters};
+	const Run run{.number = static_cast<std::uint16_t>(lib::random_psn() | 1),
+		.total = options.iters,
+		.seed = options.verify ? secure_random<std::uint64_t>() | 1 : 0};
 	call(channel.get(), connection, end, run, 10s);
 	fmt::print("RDMA_CM_EVENT_ESTABLISHED! Connection successful.\n");
 
@@ -102,7 +106,7 @@ int run(const Options& options) {
 			.counted_ns = report.counted_ns};
 	}
 	rdma_disconnect(connection.id.get());
-	return print_result(cell, sent, delivery);
+	return print_result(cell, sent, delivery, options.verify);
 }
 
 }  // namespace
@@ -112,7 +116,8 @@ int main(int argc, char** argv) {
 	using namespace verbena::rcud;
 	verbena::tools::list_loopback_device();
 	Options options;
-	CLI::App app("Connects to rc_server by rdma_cm and measures a transfer of verified messages.", "rc_client");
+	CLI::App app(
+		"Connects to rc_server by rdma_cm and measures a transfer in which each message is checked.", "rc_client");
 	app.footer(
 		"Examples:\n  rc_client 10.0.0.1\n  rc_client 10.0.0.1 --port 4000 --msg 4K --window 16 --iters 200000\n"
 		"  rc_client fd00::1 --op read\n"
@@ -131,6 +136,9 @@ int main(int argc, char** argv) {
 	app.add_option("--op", options.op, "Operation that moves the messages")
 		->capture_default_str()
 		->check(CLI::IsMember({"send", "write", "read"}));
+	app.add_flag("--verify", options.verify,
+		"Check every byte of every message; otherwise its first and last 8 bytes, which hold its number, and its "
+		"length");
 	try {
 		app.parse(argc, argv);
 	} catch (const CLI::ParseError& error) {

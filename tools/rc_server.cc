@@ -13,8 +13,8 @@
 
 #include "bench/rcud/connected_run.h"
 #include "bench/rcud/managed.h"
+#include "bench/rcud/protocol.h"
 #include "bench/rcud/receiver.h"
-#include "bench/rcud/session.h"
 #include "tools/loopback_device.h"
 
 namespace verbena::rcud {
@@ -70,6 +70,7 @@ private:
 			const Offer offer = take(decode_offer(request_));
 			make_endpoint(offer);
 			Receiver receiver(*end_, 0, false, &delivered_);
+			receiver.prepare(offer.run);
 			receiver.post_receives();
 			answer(*connection_, *end_, offer);
 			accepted = true;

@@ -157,6 +157,7 @@ int main(int argc, char** argv) {
 	app.footer(
 		"Examples:\n  ud_client fd93:16d3:59b6:012e:7ec2:55ff:febd:d78e 13110 0x11111111\n"
 		"  ud_client fd9316d359b6012e7ec255fffebdd78e 13110 0x11111111 --msg 1K --window 64 --iters 200000\n"
+		"A measured message carries its number in its first and last 8 bytes; the bytes between are not checked.\n"
 		"Exit codes: 0 success, 1 failure, 2 wrong usage.");
 	app.add_option("server_gid", options.gid, "GID of the server: 32 hex digits, with or without colons")->required();
 	app.add_option("server_qpn", options.qpn, "QPN of the server, decimal or 0x...")->required();

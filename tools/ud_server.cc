@@ -128,7 +128,8 @@ int main(int argc, char** argv) {
 		"Examples:\n  ud_server                         messages of 64 bytes, 64 + 10 receives\n"
 		"  ud_server --msg 4K --recv-depth 1000\n"
 		"Then start ud_client GID QPN QKEY on this or another host. SIGINT or SIGTERM ends the server.\n"
-		"Exit codes: 0 success, 1 failure, 2 wrong usage.");
+		"A message of a run counts if its first and last 8 bytes hold the same number; the bytes between are not "
+		"checked.\nExit codes: 0 success, 1 failure, 2 wrong usage.");
 	app.add_option("--msg", options.msg, "Bytes of the largest message")
 		->capture_default_str()
 		->check(verbena::tools::size_between(1, 1 << 20));

@@ -38,6 +38,9 @@ std::expected<Shape, std::string> shape_of(const Cell& cell, const Settings& set
 		return std::unexpected(
 			fmt::format("msg {} < 8: no room for the stamp by which a {} is checked", cell.msg, name_of(cell.op)));
 
+	if (settings.verify && cell.mode != Mode::rc && cell.msg < 16)
+		return std::unexpected(fmt::format("msg {} < 16: no room to check the stamp by which UD is counted", cell.msg));
+
 	Shape shape{.fragment_bytes = cell.msg};
 	if (cell.mode == Mode::ud_segmented) {
 		shape.fragment_bytes = limits.mtu - fragment_header_bytes;

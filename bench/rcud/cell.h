@@ -50,6 +50,7 @@ struct Settings {
 	std::uint32_t inline_bytes = 64;      // asked of the device
 	std::uint32_t receive_depth = 0;      // 0: chosen by shape_of
 	std::uint32_t receiver_delay_ns = 0;  // for each message: simulates a slow receiver
+	bool verify = false;                  // check every byte of every message, not only stamps
 	bool passive_target = false;          // the target of READs sleeps instead of polling
 	Connect connect = Connect::exchange;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bench/environment.h"
+#include "bench/rcud/verification.h"
 
 namespace verbena::rcud {
 namespace {
@@ -12,10 +13,10 @@ namespace {
 std::string settings_of(const Settings& settings) {
 	return fmt::format(
 		"iters {}, warmup {}, min-time {} s, post-list {}, signal-every {}, inline {}, recv-depth {}, "
-		"receiver-delay {} ns{}",
+		"receiver-delay {} ns{}{}",
 		settings.iters, settings.warmup, settings.min_time_s, settings.post_list, settings.signal_every,
 		settings.inline_bytes, settings.receive_depth, settings.receiver_delay_ns,
-		settings.passive_target ? ", passive target" : "");
+		settings.passive_target ? ", passive target" : "", settings.verify ? ", verify" : "");
 }
 
 }  // namespace
@@ -35,6 +36,7 @@ bench::Environment environment_of(const lib::OpenDevice& device, const PeerInfo&
 		{"settings", settings_of(settings)},
 		{"core_to_core_ns", bench::core_to_core_ns(rows, {"rtt_before_ns", "rtt_after_ns"})},
 	};
+	if (const std::string cost = verification_cost(rows); !cost.empty()) environment.emplace_back("verification", cost);
 	const auto& cores = circumstances.cores;
 	const auto machine =
 		bench::machine(circumstances.command_line, cores ? fmt::format("{} and {}", cores->first, cores->second) : "");

@@ -8,7 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "bench/rcud/session.h"
+#include "bench/rcud/protocol.h"
+#include "bench/table/row.h"
 
 namespace verbena::rcud {
 

@@ -68,6 +68,7 @@ std::array<std::byte, offer_bytes> encode(const Offer& offer) {
 	writer.put(offer.cell.window);
 	writer.put(offer.run.number);
 	writer.put(offer.run.total);
+	writer.put(offer.run.seed);
 	writer.put(offer.credit_word);
 	writer.put(offer.rkey);
 	return data;
@@ -95,6 +96,7 @@ std::expected<Offer, std::string> decode_offer(std::span<const std::byte> data) 
 		.window = reader->get<std::uint32_t>()};
 	offer.run.number = reader->get<std::uint16_t>();
 	offer.run.total = reader->get<std::uint64_t>();
+	offer.run.seed = reader->get<std::uint64_t>();
 	offer.credit_word = reader->get<std::uint64_t>();
 	offer.rkey = reader->get<std::uint32_t>();
 	if (op > static_cast<std::uint8_t>(Op::read)) return std::unexpected(fmt::format("unknown operation {}", op));

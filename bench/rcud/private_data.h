@@ -21,7 +21,7 @@
 
 namespace verbena::rcud {
 
-inline constexpr std::uint8_t private_data_version = 1;
+inline constexpr std::uint8_t private_data_version = 2;
 
 // The sender's part: the cell (RC; the shape follows from it), the run, and the word for credits.
 struct Offer {
@@ -39,7 +39,7 @@ struct Answer {
 	bool operator==(const Answer&) const = default;
 };
 
-inline constexpr std::size_t offer_bytes = 4 + 1 + 1 + 1 + 1 + 4 + 4 + 2 + 8 + 8 + 4, answer_bytes = 4 + 1 + 8 + 4;
+inline constexpr std::size_t offer_bytes = 4 + 1 + 1 + 1 + 1 + 4 + 4 + 2 + 8 + 8 + 8 + 4, answer_bytes = 4 + 1 + 8 + 4;
 
 std::array<std::byte, offer_bytes> encode(const Offer& offer);
 std::array<std::byte, answer_bytes> encode(const Answer& answer);

@@ -8,7 +8,7 @@ namespace verbena::rcud {
 namespace {
 
 const Offer offer{.cell = {.op = Op::write, .window_mode = WindowMode::credit, .msg = 0x01020304, .window = 64},
-	.run = {.number = 0x0506, .total = 0x0708},
+	.run = {.number = 0x0506, .total = 0x0708, .seed = 0x2122232425262728},
 	.credit_word = 0x1112131415161718,
 	.rkey = 0x191a1b1c};
 
@@ -20,8 +20,9 @@ std::vector<std::byte> padded(std::span<const std::byte> data, std::size_t bytes
 }
 
 TEST(PrivateData, AnOfferIsTheseBytes) {
-	const std::uint8_t literal[]{'V', 'B', 'R', 'O', 1, 1, 1, 0, 0x01, 0x02, 0x03, 0x04, 0, 0, 0, 64, 0x05, 0x06, 0, 0,
-		0, 0, 0, 0, 0x07, 0x08, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c};
+	const std::uint8_t literal[]{'V', 'B', 'R', 'O', 2, 1, 1, 0, 0x01, 0x02, 0x03, 0x04, 0, 0, 0, 64, 0x05, 0x06, 0, 0,
+		0, 0, 0, 0, 0x07, 0x08, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16,
+		0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c};
 	const auto data = encode(offer);
 	ASSERT_EQ(data.size(), sizeof literal);
 	for (std::size_t i = 0; i < data.size(); ++i) EXPECT_EQ(std::to_integer<int>(data[i]), literal[i]) << i;
@@ -48,9 +49,9 @@ TEST(PrivateData, DataOfAnotherProgramOrVersionIsRefusedAndNamed) {
 	EXPECT_NE(decode_offer(padded({})).error().find("another program"), std::string::npos);
 	EXPECT_NE(decode_offer(padded(encode(Answer{}))).error().find("another program"), std::string::npos);
 	auto newer = encode(offer);
-	newer[4] = std::byte{2};
+	newer[4] = std::byte{3};
 	EXPECT_NE(
-		decode_offer(newer).error().find("speaks version 2 of the protocol, this one version 1"), std::string::npos);
+		decode_offer(newer).error().find("speaks version 3 of the protocol, this one version 2"), std::string::npos);
 }
 
 TEST(PrivateData, AFieldOutOfRangeIsRefused) {

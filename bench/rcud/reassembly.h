@@ -7,6 +7,7 @@
 // Errors: a fragment that contradicts its message or the shape of the run is refused.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -27,9 +28,19 @@ static_assert(sizeof(FragmentHeader) == 16);
 
 class Reassembly {
 public:
-	Reassembly(std::uint32_t window, std::uint32_t message_bytes, std::uint32_t fragments)
-		: message_bytes_(message_bytes), fragments_(fragments), slots_(std::size_t{window} * 2) {
-		for (Slot& slot : slots_) slot.message.resize(message_bytes);
+	// All fragments but the last have `fragment_bytes` of payload.
+	struct Shape {
+		std::uint32_t message_bytes;
+		std::uint32_t fragments;  // 1 to 64
+		std::uint32_t fragment_bytes;
+	};
+
+	Reassembly(std::uint32_t window, const Shape& shape)
+		: message_bytes_(shape.message_bytes),
+		  fragments_(shape.fragments),
+		  fragment_bytes_(shape.fragment_bytes),
+		  slots_(std::size_t{window} * 2) {
+		for (Slot& slot : slots_) slot.message.resize(message_bytes_);
 	}
 
 	enum class Result : std::uint8_t { more, whole, refused };
@@ -41,8 +52,11 @@ public:
 		FragmentHeader header;
 		std::memcpy(&header, datagram.data(), sizeof header);
 		const auto payload = datagram.subspan(sizeof header);
-		if (header.count != fragments_ || header.index >= fragments_ || payload.empty() ||
-			header.offset > message_bytes_ || payload.size() > message_bytes_ - header.offset)
+		// The place follows from the index, so fragments neither overlap nor leave a gap, in which
+		// bytes of an earlier message would remain.
+		if (header.count != fragments_ || header.index >= fragments_ ||
+			header.offset != header.index * fragment_bytes_ || header.offset >= message_bytes_ ||
+			payload.size() != std::min(fragment_bytes_, message_bytes_ - header.offset))
 			return Result::refused;
 
 		Slot& slot = slots_[sequence_of(header.stamp) % slots_.size()];
@@ -65,7 +79,8 @@ private:
 		std::vector<std::byte> message;
 	};
 	std::uint32_t message_bytes_;
-	std::uint32_t fragments_;  // 1 to 64
+	std::uint32_t fragments_;
+	std::uint32_t fragment_bytes_;
 	std::vector<Slot> slots_;
 };
 

@@ -17,7 +17,7 @@ std::vector<std::byte> fragment(std::uint64_t sequence, std::uint16_t index) {
 }
 
 struct Two : testing::Test {
-	Reassembly reassembly{2, 20, 2};
+	Reassembly reassembly{2, {.message_bytes = 20, .fragments = 2, .fragment_bytes = 12}};
 	std::span<const std::byte> message;
 	Reassembly::Result give(std::uint64_t sequence, std::uint16_t index) {
 		return reassembly.accept(fragment(sequence, index), message);
@@ -59,9 +59,11 @@ TEST_F(Two, AFragmentThatContradictsTheShapeIsRefused) {
 	EXPECT_EQ(changed([](auto& header) { header.index = 2; }), refused);
 	EXPECT_EQ(changed([](auto& header) { header.offset = 9; }), refused);
 	EXPECT_EQ(changed([](auto& header) { header.offset = UINT32_MAX; }), refused);
+	EXPECT_EQ(changed([](auto& header) { header.index = 1; }), refused);
 	const auto datagram = fragment(0, 0);
 	EXPECT_EQ(reassembly.accept(std::span(datagram).first(15), message), refused);
 	EXPECT_EQ(reassembly.accept(std::span(datagram).first(16), message), refused);
+	EXPECT_EQ(reassembly.accept(std::span(datagram).first(27), message), refused);
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ bench::Json json_of(const Cell& cell, const Repetition& repetition) {
 		{"counted", delivery.counted}, {"counted_ns", delivery.counted_ns},
 		{"payload_bytes", delivery.delivered * cell.msg}, {"mops", repetition.failure.empty() ? delivery.mops() : 0.0},
 		{"rtt_before_ns", optional(repetition.rtt_before_ns)}, {"rtt_after_ns", optional(repetition.rtt_after_ns)},
-		{"failure", repetition.failure}};
+		{"checked", repetition.verified ? "bytes" : "stamps"}, {"failure", repetition.failure}};
+	if (repetition.verified) json["mops_unverified"] = repetition.mops_unverified;
 	bench::add_latency(json, repetition.latency_ns, {});
 	return json;
 }

@@ -1,8 +1,8 @@
 // One repetition of a cell: what was measured, and how it stands in a table.
 //
 // In a table it is an object with iters, posted, completed, sender_ns, the counts of the receiver
-// (Delivery), payload_bytes, mops, the percentiles, the round trips, `failure`, and in JSON the
-// histogram latency_ns.
+// (Delivery), payload_bytes, mops, the percentiles, the round trips, `checked` (stamps or bytes;
+// mops_unverified, if bytes), `failure`, and in JSON the histogram latency_ns.
 //
 // Threads: values and pure functions.
 #pragma once
@@ -22,6 +22,8 @@ struct Repetition {
 	std::uint64_t posted = 0, completed = 0;
 	std::uint64_t sender_ns = 0;  // the sender's time for all of them (Sent::took_ns)
 	Delivery delivery;
+	bool verified = false;  // every byte was checked, not only stamps
+	double mops_unverified = 0;  // verified: the rate of as many messages without that
 	Histogram latency_ns;
 	std::optional<double> rtt_before_ns, rtt_after_ns;
 	std::string failure;

@@ -35,6 +35,8 @@ constexpr Column columns[] = {
 	{"lost", Kind::count, Role::result},
 	{"duplicated", Kind::count, Role::result},
 	{"reordered", Kind::count, Role::result},
+	{"checked", Kind::word, Role::setting},
+	{"mops_unverified", Kind::number, Role::result},
 	{"spread", Kind::number, Role::result},
 	{"mops_low", Kind::number, Role::result},
 	{"mops_high", Kind::number, Role::result},
@@ -78,9 +80,13 @@ void add_round_trips(bench::Json& summary, const bench::Json& repetitions) {
 
 bench::Json summarize(const bench::Json& row, const bench::Json& repetitions) {
 	std::vector<double> rates;
+	std::string checked;
 	std::uint64_t iters = 0, posted = 0, completed = 0, delivered = 0, duplicated = 0, reordered = 0;
 	for (const bench::Json& each : repetitions) {
 		rates.push_back(mops_of(each));
+		// Tables of an earlier version do not say it.
+		const std::string one = word_of(each, "checked");
+		checked = &each == &repetitions.front() || checked == one ? one : "mixed";
 		iters = std::max(iters, bench::count_in(each, "iters"));
 		posted += bench::count_in(each, "posted");
 		completed += bench::count_in(each, "completed");
@@ -92,8 +98,10 @@ bench::Json summarize(const bench::Json& row, const bench::Json& repetitions) {
 		{"gib", gib_of(median(rates), bench::number_of(row, "msg").value_or(bench::Number{}).value)},
 		{"posted", posted}, {"completed", completed}, {"delivered", delivered},
 		{"lost", posted - std::min(posted, delivered)}, {"duplicated", duplicated}, {"reordered", reordered},
-		{"spread", spread(rates)}};
+		{"checked", checked.empty() ? bench::Json(nullptr) : bench::Json(checked)}, {"spread", spread(rates)}};
 	bench::add_median(summary, "mops", rates);
+	bench::add_plain_median(summary, "mops_unverified",
+		checked == "bytes" ? bench::numbers_in(repetitions, "mops_unverified") : std::vector<double>{});
 	bench::summarize_latency(summary, repetitions, {});
 	add_round_trips(summary, repetitions);
 	return summary;

@@ -77,11 +77,29 @@ void examine_latency(const bench::Json& row, const bench::Json& repetition, Find
 	examine_under_way(row, repetition, mean_of_typical(*latency), latency->count() >= many_latencies, findings);
 }
 
+// With credits the sender's time spans that of the receiver, so only a clock that jumps, or a
+// processor that did something else, makes it shorter.
+void examine_receiver_time(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
+	if (word_of(row, "window_mode") != "credit" && word_of(row, "op") != "write") return;
+	const auto receiver = static_cast<double>(bench::count_in(repetition, "counted_ns")) / 1e6,
+			   sender = static_cast<double>(bench::count_in(repetition, "sender_ns")) / 1e6;
+	if (sender > 0 && receiver > rates_apart * sender)
+		findings.suspect(fmt::format("the receiver took {} ms, but the sender {} ms: a clock jumped, or waited",
+			three_digits(receiver), three_digits(sender)));
+}
+
+// `checked` itself is compared with the row's.
+void examine_verification(const bench::Json& repetition, Findings& findings) {
+	if (word_of(repetition, "checked") == "bytes" && bench::number_in(repetition, "mops_unverified") == 0)
+		findings.invalid("every byte was checked, but there is no rate without that");
+}
+
 void examine_words(const bench::Json& row, const Table& table, Findings& findings) {
 	bench::examine_word(row, "experiment", {"msg_sweep"}, findings);
 	bench::examine_word(row, "mode", {"RC", "UD", "UD-seg"}, findings);
 	bench::examine_word(row, "op", {"send", "write", "read"}, findings);
 	bench::examine_word(row, "window_mode", {"local", "credit"}, findings);
+	bench::examine_word(row, "checked", {"stamps", "bytes"}, findings);
 	for (const char* column : {"msg", "window", "iters"})
 		if (const auto count = number_of(row, column); !count || count->value < 1)
 			findings.invalid(fmt::format("{} is not 1 or more", column));
@@ -187,6 +205,8 @@ void examine_repetition(const bench::Json& row, const bench::Json& repetition, F
 	if (std::abs(repetition.at("mops").get<double>() - mops_of(repetition)) > 1e-9 * mops_of(repetition))
 		findings.invalid(fmt::format("mops {} is not counted / counted_ns", repetition["mops"].dump()));
 	if (corrupt > 0) findings.invalid(fmt::format("{} messages arrived damaged", corrupt));
+	if (const auto stale = bench::count_in(repetition, "stale"); stale > 0 && word_of(row, "mode") == "RC")
+		findings.invalid(fmt::format("{} messages of another run arrived over RC", stale));
 	// When a run fails, messages are under way; the transport has not lost them.
 	if (!failure.empty() || delivered == 0) return;
 	if (counted == 0 || bench::count_in(repetition, "counted_ns") == 0)
@@ -198,6 +218,8 @@ void examine_repetition(const bench::Json& row, const bench::Json& repetition, F
 	else if (const double own = static_cast<double>(posted) * 1e3 / took; mops_of(repetition) > rates_apart * own)
 		findings.suspect(fmt::format("the receiver counted {} Mops, but the sender posted {}: the run was too short",
 			three_digits(mops_of(repetition)), three_digits(own)));
+	examine_receiver_time(row, repetition, findings);
+	examine_verification(repetition, findings);
 	if (const auto window = number_of(row, "window"); window && static_cast<double>(posted - completed) > window->value)
 		findings.invalid(
 			fmt::format("{} of {} posted completed, but the window is {}", completed, posted, window->value));

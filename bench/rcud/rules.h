@@ -5,12 +5,16 @@
 // - gib is not mops * msg / 2^30, even within the rounding of the printed digits.
 // - UD messages larger than the MTU were delivered. A UD message has one packet (IBA 9.8.3), so
 //   such a send emits nothing. The MTU is one of InfiniBand's, and that of the environment.
-// - Nothing was delivered, messages arrived damaged, or RC lost, repeated or reordered messages.
+// - Nothing was delivered, messages arrived damaged, or RC lost, repeated or reordered messages, or
+//   brought those of another run.
+// - Some repetitions checked every byte and others only stamps, or there is no rate without the
+//   check of every byte beside the one with it.
 // - The counts do not add up: more was delivered, completed or sampled than was posted.
 // - Little's law does not hold (examine_little in bench/judge/judge.h).
 // - A device of hardware moved more than its link carries.
 // suspect
-// - The receiver's rate is half as high again as the sender's.
+// - The receiver's rate is half as high again as the sender's; or, with credits, its time is half
+//   as long again.
 // - UD moves over 2 % more bytes a second than the plateau that RC reaches at the same window, so
 //   more than the link seems to carry. RC has a plateau if its two largest sizes differ by less
 //   than 10 %. The software device (vb_*) has no link, so there the rule applies only to rows whose

@@ -1,64 +1,19 @@
-// The protocol between the client (the sender) and the server (the receiver) of a measurement, over
-// one control connection (control.h). Each has one open device; each repetition of a cell has new
-// endpoints at both ends.
-//
-//     client                            server
-//     hello {version}               ->
-//                                   <-  hello {version, device, software, gid, mtu, queue_depth}
-//
-//     cell {cell, shape, address}   ->      makes its endpoint, connects, posts receives
-//                                   <-  endpoint {address}
-//   or, by rdma_cm:
-//     cell {cell, shape, ticket}    ->      listens
-//                                   <-  listening {gid, port}
-//     REQ of rdma_cm                ->      makes its endpoint, posts receives
-//                                   <-  REP of rdma_cm
-//                                   <-  endpoint {}
-//
-//     run {number, total}           ->      once for the warm-up, once measured
-//                                   <-  ready
-//     ... messages ...
-//     are_you_idle {}               ->      if UD credits are missing
-//                                   <-  idle {}              when all that arrived is consumed
-//     sent {}                       ->
-//                                   <-  result {delivery}    may come before `sent`
-//     close {}                      ->
-//                                   <-  closed
-//
-//     round_trip {}                 ->      answers on the shared page (two processes of one host)
-//                                   <-  answered
-//
-// The ticket is the run number in the Offer, so that a late REQ of an abandoned attempt is not
-// taken for this one.
+// The client of a measurement, which has the senders (protocol.h).
 //
 // Threads: one thread in each process.
-// Lifetime: device, control connection and shared page must outlive client and server.
-// Errors: the server reports a failure as `failed {text}`; the client then closes the cell and goes
-//   on with the next. When the control connection ends, the other side gives up (PeerLost).
+// Lifetime: device, control connection and shared page must outlive the client.
+// Errors: as in protocol.h.
 #pragma once
 
-#include <vector>
+#include <optional>
 
-#include "bench/far_end/control.h"
 #include "bench/far_end/round_trip.h"
 #include "bench/rcud/managed.h"
-#include "bench/rcud/receiver.h"
+#include "bench/rcud/protocol.h"
 #include "bench/rcud/repetition.h"
 #include "bench/rcud/sender.h"
 
 namespace verbena::rcud {
-
-inline constexpr int protocol_version = 2;
-
-// The server's description of itself.
-struct PeerInfo {
-	std::string device;
-	bool software = false;
-	std::string gid;
-	std::uint32_t mtu = 0;
-	std::uint32_t queue_depth = 0;
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerInfo, device, software, gid, mtu, queue_depth)
 
 class Client {
 public:
@@ -81,7 +36,8 @@ private:
 	};
 	void connect(std::optional<Call>& call, std::optional<Endpoint>& end, const Cell& cell, const Shape& shape,
 		const Settings& settings);
-	Sent run_once(Sender& sender, std::uint64_t total, Repetition& result);
+	// `seed` as in Run.
+	Sent run_once(Sender& sender, std::uint64_t total, std::uint64_t seed, Repetition& result);
 	std::optional<double> round_trip();
 	bench::Message expect(std::string_view type, std::chrono::milliseconds patience);
 	// The sender's watcher: asks a silent server whether it is idle, and reads its messages.
@@ -96,12 +52,5 @@ private:
 	std::optional<bench::Message> pending_;  // one that the watcher read before it was expected
 	bool asked_ = false;           // are_you_idle is sent and not yet answered
 };
-
-// Serves one client until it disconnects, which is no error. Throws Failure if the client does not
-// speak the protocol.
-void serve(lib::OpenDevice& device, bench::Control& control, bench::RoundTrip* page);
-
-// The depth of send and receive queues that the device allows, at most 16,384.
-std::uint32_t queue_depth_of(const lib::OpenDevice& device);
 
 }  // namespace verbena::rcud

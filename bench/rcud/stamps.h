@@ -3,8 +3,8 @@
 //
 // A stamp is 8 bytes in host byte order: 16 bits for the run, 48 bits for the sequence number,
 // which begins at 0. It is at the beginning of a message and, from 16 bytes on, also at its end, so
-// that a message with a missing middle or end is noticed. Messages below 8 bytes can only be
-// counted.
+// that a message with a missing end is noticed; with a seed all bytes between are checked too
+// (pattern.h). Messages below 8 bytes can only be counted, or compared in the order of arrival.
 //
 // Threads: one thread for each Account.
 #pragma once
@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
+#include "bench/rcud/pattern.h"
 
 namespace verbena::rcud {
 
@@ -23,12 +25,6 @@ inline std::uint64_t make_stamp(std::uint16_t run, std::uint64_t sequence) {
 }
 inline std::uint16_t run_of(std::uint64_t stamp) { return static_cast<std::uint16_t>(stamp >> 48); }
 inline std::uint64_t sequence_of(std::uint64_t stamp) { return stamp & sequence_mask; }
-
-inline std::uint64_t load_stamp(const std::byte* at) {
-	std::uint64_t stamp;
-	std::memcpy(&stamp, at, sizeof stamp);
-	return stamp;
-}
 
 inline void write_stamps(std::byte* message, std::size_t bytes, std::uint64_t stamp) {
 	if (bytes >= 8) std::memcpy(message, &stamp, sizeof stamp);
@@ -45,20 +41,23 @@ class Account {
 public:
 	static constexpr std::uint64_t horizon = std::uint64_t{1} << 17;
 
-	void begin(std::uint16_t run) { *this = Account(run); }
+	// `total` is the number of messages of the run, if it is known. They are checked against the
+	// pattern.
+	void begin(std::uint16_t run, std::uint64_t total = sequence_mask + 1, Pattern pattern = Pattern()) {
+		*this = Account(run, total, pattern);
+	}
 
 	// Counts a message of `bytes` bytes.
 	void accept(const std::byte* message, std::size_t bytes) {
-		if (bytes < 8) {
-			++next_;
-			++delivered;
-			return;
-		}
+		if (bytes < 8) return accept_unnumbered(message, bytes);
 		const std::uint64_t stamp = load_stamp(message);
-		if (!stamps_agree(message, bytes)) [[unlikely]] {
-			++corrupt;
+		if (!pattern_.agrees(message, bytes, stamp)) [[unlikely]] {
+			// A run without a pattern may have been before this one.
+			++(run_of(stamp) != run_ && stamps_agree(message, bytes) ? stale : corrupt);
 		} else if (run_of(stamp) != run_) [[unlikely]] {
 			++stale;
+		} else if (sequence_of(stamp) >= total_) [[unlikely]] {
+			++corrupt;
 		} else {
 			accept_sequence(sequence_of(stamp));
 		}
@@ -89,12 +88,20 @@ public:
 	std::uint64_t delivered = 0;   // different messages
 	std::uint64_t duplicated = 0;  // arrived again
 	std::uint64_t reordered = 0;   // arrived after a later one
-	std::uint64_t corrupt = 0;     // the two stamps differ, or the length is wrong
+	std::uint64_t corrupt = 0;     // not what was sent, or a number that the run does not have
 	std::uint64_t stale = 0;       // belong to another run, or are beyond the horizon
 
-	explicit Account(std::uint16_t run = 0) : run_(run) {}
+	explicit Account(std::uint16_t run = 0, std::uint64_t total = sequence_mask + 1, Pattern pattern = Pattern())
+		: run_(run), total_(total), pattern_(pattern) {}
 
 private:
+	// Without a stamp the number is that of the place in the order of arrival.
+	void accept_unnumbered(const std::byte* message, std::size_t bytes) {
+		const bool whole = pattern_.agrees(message, bytes, make_stamp(run_, next_));
+		++(next_ >= total_ ? duplicated : whole ? delivered : corrupt);
+		++next_;
+	}
+
 	// The last `horizon` sequence numbers, one bit each.
 	void mark(std::uint64_t sequence) { seen_[sequence % horizon / 64] |= std::uint64_t{1} << sequence % 64; }
 	bool marked(std::uint64_t sequence) const { return (seen_[sequence % horizon / 64] >> sequence % 64 & 1) != 0; }
@@ -107,6 +114,8 @@ private:
 	}
 
 	std::uint16_t run_;
+	std::uint64_t total_;
+	Pattern pattern_;
 	std::uint64_t next_ = 0;
 	std::array<std::uint64_t, horizon / 64> seen_{};
 };

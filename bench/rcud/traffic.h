@@ -21,6 +21,7 @@ namespace verbena::rcud {
 struct Run {
 	std::uint16_t number = 0;  // in every stamp, so that messages of another run are recognised
 	std::uint64_t total = 0;  // messages
+	std::uint64_t seed = 0;   // the pattern's (pattern.h); 0: only stamps are checked
 	friend bool operator==(const Run&, const Run&) = default;
 };
 
@@ -86,7 +87,7 @@ inline void check_posted(int error, const char* call) {
 // Polls up to poll_batch completions; throws a Failure on an error.
 inline int poll(ibv_cq* cq, ibv_wc* completions) {
 	const int n = ibv_poll_cq(cq, poll_batch, completions);
-	if (n < 0) [[unlikely]]
+	if (n < 0 || n > poll_batch) [[unlikely]]
 		throw Failure("ibv_poll_cq failed");
 	return n;
 }

@@ -90,6 +90,15 @@ def test_each_operation_is_verified_to_the_last_message(programs: Programs, op: 
     assert (ran.status, ran.err, ran.out.count("] Client ")) == (0, "", 2), ran
 
 
+@pytest.mark.parametrize("op", ["send", "write", "read"])
+def test_every_byte_can_be_checked(programs: Programs, op: str) -> None:
+    server = serve(programs)
+    for msg in (8, 4096) if op != "send" else (1, 15, 4096):
+        ran = transfer(programs, server, "--verify", "--op", op, "--msg", msg, "--iters", 1000)
+        assert ran.status == 0 and "1000 of 1000: 0 lost" in ran.out, ran
+        assert "0 damaged (every byte checked)" in ran.out, ran
+
+
 @pytest.mark.parametrize(("msg", "window", "iters"), [(1, 1, 100), (16, 4096, 20_000), (1 << 20, 64, 70), (64, 64, 1)])
 def test_the_smallest_and_the_largest_options_work(programs: Programs, msg: int, window: int, iters: int) -> None:
     ran = transfer(programs, serve(programs), "--msg", msg, "--window", window, "--iters", iters)

@@ -173,6 +173,41 @@ def test_writes_and_reads_are_verified_to_the_last_message(programs: Programs, o
                 )
 
 
+@pytest.mark.parametrize("connect", ["exchange", "rdmacm"])
+def test_every_byte_is_checked_and_the_cost_of_that_is_measured(programs: Programs, connect: str) -> None:
+    options = ("--ops", "send,write,read", "--sizes", "8,33,4K", "--windows", 4, "--connect", connect, *QUICK)
+    ran = programs.run("verbena", "bench", "rcud", "--verify", *options, "--csv", "rows.csv")
+    assert ran.status == 0, ran
+    rows, environment = read_csv(programs.folder / "rows.csv")
+    measured = [row for row in rows if row["validity"] != "n/a"]
+    assert len(measured) == 2 * 3 * 3 + 2 * 2
+    for row in measured:
+        check_account(row, 2 * 2000)
+        assert row["checked"] == "bytes" and float(row["mops_unverified"]) > 0
+    small = only(rows, mode="UD", op="send", msg=8, window_mode="local")
+    assert small["reason"] == "msg 8 < 16: no room to check the stamp by which UD is counted"
+    assert environment["verification"].startswith("every byte of every message; the rate is ")
+    assert environment["settings"].endswith(", verify")
+    assert ran.err.splitlines()[-1] == f"verification: {environment['verification']}"
+    assert programs.run("verbena", "check", "rows.csv").status == 0
+
+
+def test_segmented_messages_are_checked_in_every_byte(programs: Programs) -> None:
+    ran, rows = measure(
+        programs, "--verify", "--modes", "ud", "--sizes", "8K", "--windows", 4, "--ud-oversize", "segment", *QUICK
+    )
+    assert ran.status == 0, ran
+    for row in rows:
+        check_account(row, 2 * 2000)
+        assert (row["mode"], row["checked"]) == ("UD-seg", "bytes")
+
+
+def test_without_the_option_only_stamps_are_checked_and_the_row_says_so(sweep: tuple[Path, Ran]) -> None:
+    rows, environment = read_csv(sweep[0] / "rows.csv")
+    assert {row["checked"] for row in rows if row["validity"] != "n/a"} == {"stamps"}
+    assert "verification" not in environment
+
+
 def test_the_counts_of_rc_over_rdma_cm_and_of_ud_beside_it_add_up(programs: Programs) -> None:
     ran, rows = measure(programs, "--connect", "rdmacm", "--sizes", "64,8K", "--windows", "4,64", *QUICK)
     assert ran.status == 0, ran
