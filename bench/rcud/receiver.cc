@@ -6,7 +6,7 @@
 #include <atomic>
 #include <thread>
 
-#include "bench/far_end/control.h"
+#include "bench/rcud/arrivals.h"
 
 namespace verbena::rcud {
 namespace {
@@ -15,60 +15,6 @@ namespace {
 // most this many credits may be under way.
 constexpr std::uint64_t credit_signal_every = 16;
 constexpr std::uint64_t credits_outstanding_max = Endpoint::word_count - 1;
-// After this many empty polls the receiver counts as idle and reads the clock: the last arrival was
-// less than a microsecond before.
-constexpr std::uint32_t idle_polls_before_clock = 32;
-
-// The times of the first and last arrival, without reading the clock for each message.
-class Arrivals {
-public:
-	// Call after a poll that delivered something; `so_far` is the number delivered, this poll
-	// included.
-	void batch(std::uint64_t so_far) {
-		if (first_at_ == 0) {
-			first_at_ = now_ns();
-			first_batch_ = so_far;
-		}
-		idle_polls_ = 0;
-	}
-
-	// Call after a poll that delivered nothing. Returns true every `watch_every` polls: the caller
-	// then asks its watcher.
-	bool idle() {
-		if (++idle_polls_ == idle_polls_before_clock) last_at_ = now_ns();
-		return idle_polls_ % watch_every == 0;
-	}
-
-	// True when nothing has arrived for `silence_ns` since the sender finished.
-	bool silent(bool sender_finished) {
-		if (!sender_finished) return false;
-		const std::uint64_t now = now_ns();
-		if (finished_at_ == 0) finished_at_ = now;
-		return now - std::max(finished_at_, last_at_) > silence_ns;
-	}
-
-	// Call when the last message of the run has arrived.
-	void all_came() { last_at_ = now_ns(); }
-
-	// Sets the counted messages and their time. The first batch is excluded, because the clock is
-	// read after it; a run of one batch has no rate.
-	void fill(Delivery& delivery) const {
-		if (first_at_ == 0 || last_at_ <= first_at_ || delivery.delivered <= first_batch_) return;
-		delivery.counted = delivery.delivered - first_batch_;
-		delivery.counted_ns = last_at_ - first_at_;
-	}
-
-private:
-	std::uint64_t first_at_ = 0, first_batch_ = 0, last_at_ = 0, finished_at_ = 0;
-	std::uint32_t idle_polls_ = 0;
-};
-
-bool ask(const Watcher& watcher, bool& sender_finished) {
-	const Watch seen = watcher(false);
-	if (seen == Watch::abandon) throw Failure(bench::peer_gave_up);
-	sender_finished |= seen == Watch::finished;
-	return sender_finished;
-}
 
 }  // namespace
 

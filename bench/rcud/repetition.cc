@@ -22,6 +22,8 @@ bench::Json json_of(const Cell& cell, const Repetition& repetition) {
 		{"payload_bytes", delivery.delivered * cell.msg}, {"mops", repetition.failure.empty() ? delivery.mops() : 0.0},
 		{"rtt_before_ns", optional(repetition.rtt_before_ns)}, {"rtt_after_ns", optional(repetition.rtt_after_ns)},
 		{"failure", repetition.failure}};
+	if (cell.qps > 0)
+		json.update({{"receiver_qps", cell.mode == Mode::rc ? cell.qps : 1}, {"qps_used", delivery.qps_used}});
 	bench::add_latency(json, repetition.latency_ns, {});
 	return json;
 }

@@ -7,6 +7,8 @@
 //   such a send emits nothing. The MTU is one of InfiniBand's, and that of the environment.
 // - Nothing was delivered, messages arrived damaged, or RC lost, repeated or reordered messages.
 // - The counts do not add up: more was delivered, completed or sampled than was posted.
+// - Many queue pairs (qp_sweep): RC has not as many at the receiver, or UD more than one; or all
+//   messages were delivered, but not from each queue pair.
 // - Little's law does not hold (examine_little in bench/judge/judge.h).
 // - A device of hardware moved more than its link carries.
 // suspect
@@ -16,7 +18,8 @@
 //   than 10 %. The software device (vb_*) has no link, so there the rule applies only to rows whose
 //   receiver did not count.
 // - More than 1 % of the messages were lost: the sender was faster than the receiver, so the rate
-//   is no throughput. Or credits were lost, and the run ended early.
+//   is no throughput. Or credits were lost, and the run ended early; or a queue pair delivered
+//   nothing.
 //
 // Threads: pure functions.
 #pragma once

@@ -8,6 +8,11 @@
 //
 //     cell {cell, shape, address}   ->      makes its endpoint, connects, posts receives
 //                                   <-  endpoint {address}
+//   or, for many queue pairs (fan_in.h):
+//     cell {cell, shape, address}   ->
+//     qpns {list} ...               ->      makes and connects its queue pairs, posts receives
+//                                   <-  endpoint {address}
+//                                   <-  qpns {list} ...
 //   or, by rdma_cm:
 //     cell {cell, shape, ticket}    ->      listens
 //                                   <-  listening {gid, port}
@@ -37,10 +42,14 @@
 //   on with the next. When the control connection ends, the other side gives up (PeerLost).
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "bench/far_end/control.h"
 #include "bench/far_end/round_trip.h"
+#include "bench/rcud/fan_in_receiver.h"
+#include "bench/rcud/fan_in_sender.h"
 #include "bench/rcud/managed.h"
 #include "bench/rcud/receiver.h"
 #include "bench/rcud/repetition.h"
@@ -48,7 +57,7 @@
 
 namespace verbena::rcud {
 
-inline constexpr int protocol_version = 2;
+inline constexpr int protocol_version = 3;
 
 // The server's description of itself.
 struct PeerInfo {
@@ -57,8 +66,9 @@ struct PeerInfo {
 	std::string gid;
 	std::uint32_t mtu = 0;
 	std::uint32_t queue_depth = 0;
+	std::uint32_t qps = 0;  // queue pairs that the device has
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerInfo, device, software, gid, mtu, queue_depth)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerInfo, device, software, gid, mtu, queue_depth, qps)
 
 class Client {
 public:
@@ -79,9 +89,14 @@ private:
 		lib::EventChannel channel;
 		std::optional<Connection> connection;
 	};
+	// Runs one sender, or the senders of many queue pairs.
+	using Send = std::function<void(const Run&, const Watcher&, Sent&)>;
+	std::unique_ptr<FanInSenders> connect_fan_in(const Cell& cell, const Shape& shape, const Settings& settings);
 	void connect(std::optional<Call>& call, std::optional<Endpoint>& end, const Cell& cell, const Shape& shape,
 		const Settings& settings);
-	Sent run_once(Sender& sender, std::uint64_t total, Repetition& result);
+	// The warm-up, and the measured run.
+	void run_all(const Send& send, const Cell& cell, const Settings& settings, Repetition& result);
+	Sent run_once(const Send& send, std::uint64_t total, Repetition& result);
 	std::optional<double> round_trip();
 	bench::Message expect(std::string_view type, std::chrono::milliseconds patience);
 	// The sender's watcher: asks a silent server whether it is idle, and reads its messages.
@@ -103,5 +118,7 @@ void serve(lib::OpenDevice& device, bench::Control& control, bench::RoundTrip* p
 
 // The depth of send and receive queues that the device allows, at most 16,384.
 std::uint32_t queue_depth_of(const lib::OpenDevice& device);
+// The queue pairs that the device has.
+std::uint32_t qps_of(const lib::OpenDevice& device);
 
 }  // namespace verbena::rcud
