@@ -26,7 +26,7 @@ using bench::two_cores;
 
 struct Options {
 	std::string modes = "rc,ud", ops = "send", sizes = "32:8192", windows = "4,64", window_mode = "local,credit",
-				oversize = "na", connect = "exchange";
+				oversize = "na", connect = "exchange", queue_pairs, senders = "1";
 	std::string device, peer;
 	std::optional<int> gid_index;
 	SweepFlags sweep;
@@ -49,8 +49,19 @@ std::vector<Value> parse_names(
 	return values;
 }
 
-void parse_lists(Options& options) {
+// `given`: the options that were given, whose defaults are others with --qps.
+void parse_lists(Options& options, const CLI::App& given) {
 	Cells& cells = options.cells;
+	if (!options.queue_pairs.empty()) {
+		if (given.count("--sizes") == 0) options.sizes = "64";
+		if (given.count("--windows") == 0) options.windows = "64";
+		cells.queue_pairs = sizes_of("--qps", options.queue_pairs, 65'536);
+		cells.senders = sizes_of("--senders", options.senders, 64);
+		if (options.connect == "rdmacm")
+			throw CLI::ValidationError("--connect", "--qps connects its queue pairs by exchange alone");
+		if (options.settings.verify)
+			throw CLI::ValidationError("--verify", "--qps checks the stamps of its messages alone");
+	}
 	cells.modes = parse_names<Mode>(options.modes, {{"rc", Mode::rc}, {"ud", Mode::ud}}, "--modes");
 	cells.ops = parse_names<Op>(options.ops, {{"send", Op::send}, {"write", Op::write}, {"read", Op::read}}, "--ops");
 	cells.window_modes = parse_names<WindowMode>(
@@ -147,6 +158,8 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 		"  verbena bench rcud --csv rows.csv --json rows.json --md rows.md\n"
 		"  verbena bench rcud --modes rc --ops send,write,read --csv -\n"
 		"  verbena bench rcud --json rows.json --resume rows.json   (goes on after Ctrl-C)\n"
+		"  verbena bench rcud --qps 1,10,100,1000,10000           (N queue pairs of RC against one of UD)\n"
+		"  verbena bench rcud --qps 64 --senders 1,4 --sizes 64   (whose messages come from 1 and 4 threads)\n"
 		"  verbena bench rcud --connect rdmacm         (RC by librdmacm)\n"
 		"  verbena bench rcud --server                 (on one host)\n"
 		"  verbena bench rcud --peer HOST              (on the other)\n" +
@@ -197,6 +210,12 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 	sub->add_option("--ud-oversize", options->oversize,
 		   "UD messages above the MTU: na (not run), segment (cut into datagrams, UD-seg) or raw (posted as they are)")
 		->capture_default_str();
+	auto* queue_pairs = sub->add_option("--qps", options->queue_pairs,
+		"Queue pairs that send in turn to one receiver: a list, 1 to 65536. RC has as many at the receiver (with one "
+		"SRQ), UD has one. Sizes and windows are then 64 unless they are given");
+	sub->add_option("--senders", options->senders, "With --qps: threads that share the queue pairs: a list, 1 to 64")
+		->capture_default_str()
+		->needs(queue_pairs);
 	add_sweep(*sub, options->sweep);
 	add_device_option(*sub, options->device);
 	add_gid_option(*sub, options->gid_index);
@@ -212,8 +231,8 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 	sub->add_flag("--serve-inherited", options->is_child)->group("");
 	sub->add_option("--core", options->child_core)->group("");
 
-	sub->callback([options, &action] {
-		parse_lists(*options);
+	sub->callback([options, sub, &action] {
+		parse_lists(*options, *sub);
 		action = [options] { return run(*options); };
 	});
 }

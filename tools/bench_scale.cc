@@ -106,7 +106,7 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 	sub->add_option("--transport", options->transports, "Transport of the messages: a list of rdma, tcp")
 		->capture_default_str();
 	sub->add_option("--engine", options->engines,
-		   "Engine of the server: a list of epoll, uring (io_uring), threads (one for each client, at most 1000)")
+		   "Engine of the server: a list of epoll, uring (io_uring), threads (one for each client, at most 2000)")
 		->capture_default_str();
 	sub->add_option(
 		   "--connect", options->connects, "Way in which RDMA clients connect: a list of tls-psn (over TCP), rdmacm")

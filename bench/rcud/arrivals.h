@@ -1,9 +1,11 @@
-// The times of the first and last arrival of a run, without reading the clock for each message.
+// The times of the first and last arrival of a run, without reading the clock for each message; and
+// the question of a receiver that gets nothing: has its sender finished?
 //
 // Threads: one thread.
 // Lifetime: the clock must outlive it.
 #pragma once
 
+#include "bench/far_end/control.h"
 #include "bench/rcud/patience.h"
 #include "bench/rcud/traffic.h"
 
@@ -13,9 +15,10 @@ namespace verbena::rcud {
 // less than a microsecond before.
 inline constexpr std::uint32_t idle_polls_before_clock = 32;
 
-template <End E> class Arrivals {
+// Reads the time by now() of its clock.
+template <class AnyClock> class Arrivals {
 public:
-	explicit Arrivals(Clock<E>& clock) : clock_(clock) {}
+	explicit Arrivals(AnyClock& clock) : clock_(clock) {}
 
 	// Call after a poll that delivered something; `so_far` is the number delivered, this poll
 	// included.
@@ -50,10 +53,18 @@ public:
 	}
 
 private:
-	Clock<E>& clock_;
+	AnyClock& clock_;
 	std::uint64_t first_at_ = 0, first_batch_ = 0, last_at_ = 0;
 	std::uint32_t idle_polls_ = 0;
 	Wait silence_;
 };
+
+// Asks the watcher whether the sender has finished, and remembers it in `sender_finished`.
+inline bool ask(const Watcher& watcher, bool& sender_finished) {
+	const Watch seen = watcher(false);
+	if (seen == Watch::abandon) throw Failure(bench::peer_gave_up);
+	sender_finished |= seen == Watch::finished;
+	return sender_finished;
+}
 
 }  // namespace verbena::rcud

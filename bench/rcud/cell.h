@@ -33,6 +33,9 @@ struct Cell {
 	WindowMode window_mode = WindowMode::local;
 	std::uint32_t msg = 32;    // bytes
 	std::uint32_t window = 4;  // messages
+	// The queue pairs that send in turn (fan_in.h); 0: one that sends alone.
+	std::uint32_t qps = 0;
+	std::uint32_t senders = 1;  // the threads that share them
 	friend bool operator==(const Cell&, const Cell&) = default;
 };
 
@@ -59,6 +62,7 @@ struct Settings {
 struct Limits {
 	std::uint32_t mtu = 4096;
 	std::uint32_t queue_depth_max = 16'384;
+	std::uint32_t qps_max = 16'384;
 };
 
 inline constexpr std::uint32_t fragment_header_bytes = 16;
@@ -86,7 +90,7 @@ std::string_view name_of(Mode mode);              // RC, UD, UD-seg
 std::string_view name_of(Op op);                  // send, write, read
 std::string_view name_of(WindowMode window_mode);  // local, credit
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Cell, mode, op, window_mode, msg, window)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Cell, mode, op, window_mode, msg, window, qps, senders)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
 	Shape, fragments, fragment_bytes, stride, receive_depth, ring_slots, credit_every, post_list, signal_every)
 

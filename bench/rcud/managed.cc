@@ -1,8 +1,20 @@
 #include "bench/rcud/managed.h"
 
+#include <fmt/format.h>
+
 namespace verbena::rcud {
 
 Connection::Connection(lib::ConnectionId id_) : id(std::move(id_)), device(take(lib::device_of(id.get()))) {}
+
+lib::SocketAddress address_for_connection(const ibv_gid& gid, std::uint16_t port) {
+	const auto address = lib::address_of(gid, port);
+	if (!address)
+		throw Failure(fmt::format(
+			"rdma_cm needs an IP address, but the link-local GID {} has none without its interface: choose another "
+			"--gid-index",
+			lib::format_gid(gid)));
+	return *address;
+}
 
 void call(rdma_event_channel* channel, Connection& connection, Endpoint& end, const Run& run,
 	std::chrono::milliseconds patience) {

@@ -8,6 +8,11 @@
 //
 //     cell {cell, shape, address}   ->      makes its endpoint, connects, posts receives
 //                                   <-  endpoint {address}
+//   or, for many queue pairs (fan_in.h):
+//     cell {cell, shape, address}   ->
+//     qpns {list} ...               ->      makes and connects its queue pairs, posts receives
+//                                   <-  endpoint {address}
+//                                   <-  qpns {list} ...
 //   or, by rdma_cm:
 //     cell {cell, shape, ticket}    ->      listens
 //                                   <-  listening {gid, port}
@@ -56,14 +61,14 @@ struct PeerInfo {
 	std::string gid;
 	std::uint32_t mtu = 0;
 	std::uint32_t queue_depth = 0;
+	std::uint32_t qps = 0;  // queue pairs that the device has
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerInfo, device, software, gid, mtu, queue_depth)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerInfo, device, software, gid, mtu, queue_depth, qps)
 
 // The depth of send and receive queues that the device allows, at most 16,384.
 std::uint32_t queue_depth_of(const lib::OpenDevice& device);
-
-// The address at which rdma_cm reaches the owner of the GID; a Failure if it has none.
-lib::SocketAddress address_for_connection(const ibv_gid& gid, std::uint16_t port);
+// The queue pairs that the device has.
+std::uint32_t qps_of(const lib::OpenDevice& device);
 
 // A field of a message; the peer is untrusted, so the field may be missing or of another type.
 template <class T> T field(const bench::Message& message, const char* name) {

@@ -25,13 +25,6 @@ inline constexpr std::uint64_t placement_ns = 100'000'000;
 // stall_ns, after which the sender fails.
 inline constexpr std::uint64_t end_patience_ns = 5'000'000'000;
 
-inline bool ask(const Watcher& watcher, bool& sender_finished) {
-	const Watch seen = watcher(false);
-	if (seen == Watch::abandon) throw Failure(bench::peer_gave_up);
-	sender_finished |= seen == Watch::finished;
-	return sender_finished;
-}
-
 template <End E>
 ReceiverOn<E>::ReceiverOn(E& end, std::uint32_t delay_ns, bool passive, std::atomic<std::uint64_t>* published)
 	: end_(end),

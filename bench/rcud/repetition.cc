@@ -23,6 +23,8 @@ bench::Json json_of(const Cell& cell, const Repetition& repetition) {
 		{"rtt_before_ns", optional(repetition.rtt_before_ns)}, {"rtt_after_ns", optional(repetition.rtt_after_ns)},
 		{"checked", repetition.verified ? "bytes" : "stamps"}, {"failure", repetition.failure}};
 	if (repetition.verified) json["mops_unverified"] = repetition.mops_unverified;
+	if (cell.qps > 0)
+		json.update({{"receiver_qps", cell.mode == Mode::rc ? cell.qps : 1}, {"qps_used", delivery.qps_used}});
 	bench::add_latency(json, repetition.latency_ns, {});
 	return json;
 }

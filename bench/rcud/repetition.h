@@ -2,19 +2,25 @@
 //
 // In a table it is an object with iters, posted, completed, sender_ns, the counts of the receiver
 // (Delivery), payload_bytes, mops, the percentiles, the round trips, `checked` (stamps or bytes;
-// mops_unverified, if bytes), `failure`, and in JSON the histogram latency_ns.
+// mops_unverified, if bytes), `failure`, and in JSON the histogram latency_ns. With Cell::qps it also
+// has receiver_qps, the queue pairs at the receiver, and qps_used, those of the senders from which a
+// message was delivered.
 //
 // Threads: values and pure functions.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/histogram.h"
 #include "bench/rcud/traffic.h"
 #include "bench/table/row.h"
 
 namespace verbena::rcud {
+
+// The names of the sweeps in the column `experiment`: cells with one queue pair, and with many.
+inline constexpr std::string_view msg_sweep = "msg_sweep", qp_sweep = "qp_sweep";
 
 // If `failure` is not empty, the counts are those known at that moment.
 struct Repetition {

@@ -27,6 +27,10 @@ constexpr Column columns[] = {
 	{"gib", Kind::number, Role::result, true},
 	{"op", Kind::word, Role::cell},
 	{"window_mode", Kind::word, Role::cell},
+	{"qps", Kind::count, Role::cell},
+	{"senders", Kind::count, Role::cell},
+	{"receiver_qps", Kind::count, Role::result},
+	{"qps_used", Kind::count, Role::result},
 	{"device", Kind::word, Role::setting},
 	{"mtu", Kind::count, Role::setting},
 	{"posted", Kind::count, Role::result},
@@ -59,6 +63,10 @@ std::string title(const bench::Json& row) {
 	if (const std::string op = word_of(row, "op"); !op.empty()) text += ' ' + op;
 	text += fmt::format(" {} B window {}", word_of(row, "msg"), word_of(row, "window"));
 	if (const std::string mode = word_of(row, "window_mode"); !mode.empty()) text += ' ' + mode;
+	if (!bench::has_value(row, "qps")) return text;
+	text += fmt::format(", {} queue pairs", word_of(row, "qps"));
+	if (const std::string senders = word_of(row, "senders"); senders != "1")
+		text += fmt::format(" of {} senders", senders);
 	return text;
 }
 
@@ -99,6 +107,15 @@ bench::Json summarize(const bench::Json& row, const bench::Json& repetitions) {
 		{"posted", posted}, {"completed", completed}, {"delivered", delivered},
 		{"lost", posted - std::min(posted, delivered)}, {"duplicated", duplicated}, {"reordered", reordered},
 		{"checked", checked.empty() ? bench::Json(nullptr) : bench::Json(checked)}, {"spread", spread(rates)}};
+	if (word_of(row, "experiment") == qp_sweep) {
+		std::uint64_t receiver_qps = UINT64_MAX, used = UINT64_MAX;
+		for (const bench::Json& each : repetitions) {
+			receiver_qps = std::min(receiver_qps, bench::count_in(each, "receiver_qps"));
+			used = std::min(used, bench::count_in(each, "qps_used"));
+		}
+		summary["receiver_qps"] = receiver_qps;
+		summary["qps_used"] = used;
+	}
 	bench::add_median(summary, "mops", rates);
 	bench::add_plain_median(summary, "mops_unverified",
 		checked == "bytes" ? bench::numbers_in(repetitions, "mops_unverified") : std::vector<double>{});
@@ -121,9 +138,10 @@ const bench::Experiment& experiment() {
 
 bench::Json row_of(
 	const Cell& cell, const std::string& device, std::uint32_t mtu, std::uint64_t iters, bench::Json repetitions) {
-	bench::Json row{{"experiment", "msg_sweep"}, {"mode", name_of(cell.mode)}, {"msg", cell.msg},
-		{"window", cell.window}, {"iters", iters}, {"op", name_of(cell.op)}, {"window_mode", name_of(cell.window_mode)},
-		{"device", device}, {"mtu", mtu}};
+	bench::Json row{{"experiment", cell.qps > 0 ? qp_sweep : msg_sweep}, {"mode", name_of(cell.mode)},
+		{"msg", cell.msg}, {"window", cell.window}, {"iters", iters}, {"op", name_of(cell.op)},
+		{"window_mode", name_of(cell.window_mode)}, {"device", device}, {"mtu", mtu}};
+	if (cell.qps > 0) row.update({{"qps", cell.qps}, {"senders", cell.senders}});
 	if (!repetitions.empty()) row.update(summarize(row, repetitions));
 	row["repetitions"] = std::move(repetitions);
 	return row;

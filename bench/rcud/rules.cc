@@ -46,6 +46,23 @@ double mean_of_typical(const Histogram& latency) {
 	return sum / count / 1e9;
 }
 
+// The receiver's own queue pairs, and those of the senders from which it got messages.
+void examine_queue_pairs_of(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
+	if (word_of(row, "experiment") != qp_sweep) {
+		if (repetition.contains("qps_used")) findings.invalid(fmt::format("it is a repetition of {}", qp_sweep));
+		return;
+	}
+	const std::uint64_t own = bench::count_in(repetition, "receiver_qps"),
+						used = bench::count_in(repetition, "qps_used"), posted = bench::count_in(repetition, "posted"),
+						delivered = bench::count_in(repetition, "delivered");
+	const auto qps = static_cast<std::uint64_t>(value_in(row, "qps"));
+	if (own != (word_of(row, "mode") == "RC" ? qps : 1))
+		findings.invalid(fmt::format("{} queue pairs at the receiver of {} by {}", own, qps, word_of(row, "mode")));
+	if (used > qps || used > delivered || used == 0 || (delivered == posted && used < std::min(posted, qps)))
+		findings.invalid(fmt::format("messages came from {} of {} queue pairs, each of which sent in turn", used, qps));
+	else if (used < qps) findings.suspect(fmt::format("messages came from {} of {} queue pairs", used, qps));
+}
+
 // The rate of the law is the sender's, as the latencies are.
 void examine_under_way(
 	const bench::Json& row, const bench::Json& repetition, double mean_latency_s, bool many, Findings& findings) {
@@ -71,7 +88,8 @@ void examine_latency(const bench::Json& row, const bench::Json& repetition, Find
 	const auto latency = bench::examine_latency(repetition, {}, findings);
 	if (!latency) return examine_median_latency(row, repetition, findings);
 	const std::uint64_t posted = bench::count_in(repetition, "posted");
-	if (latency->count() > posted / sample_every + 1)
+	// One more of each sender.
+	if (latency->count() > posted / sample_every + std::max(1.0, value_in(row, "senders")))
 		findings.invalid(
 			fmt::format("{} latencies of {} messages, but one in {} is taken", latency->count(), posted, sample_every));
 	examine_under_way(row, repetition, mean_of_typical(*latency), latency->count() >= many_latencies, findings);
@@ -95,7 +113,7 @@ void examine_verification(const bench::Json& repetition, Findings& findings) {
 }
 
 void examine_words(const bench::Json& row, const Table& table, Findings& findings) {
-	bench::examine_word(row, "experiment", {"msg_sweep"}, findings);
+	bench::examine_word(row, "experiment", {msg_sweep, qp_sweep}, findings);
 	bench::examine_word(row, "mode", {"RC", "UD", "UD-seg"}, findings);
 	bench::examine_word(row, "op", {"send", "write", "read"}, findings);
 	bench::examine_word(row, "window_mode", {"local", "credit"}, findings);
@@ -110,6 +128,21 @@ void examine_words(const bench::Json& row, const Table& table, Findings& finding
 		if (!of_row.empty() && !of_table.empty() && of_row != of_table)
 			findings.invalid(fmt::format("{} is {}, but the environment says {}", column, of_row, of_table));
 	}
+}
+
+// A row of many queue pairs has its columns, and no other row has them.
+void examine_queue_pairs(const bench::Json& row, Findings& findings) {
+	const auto qps = number_of(row, "qps"), senders = number_of(row, "senders");
+	if (word_of(row, "experiment") != qp_sweep) {
+		for (const char* column : {"qps", "senders", "receiver_qps", "qps_used"})
+			if (bench::has_value(row, column)) findings.invalid(fmt::format("{} is for {} alone", column, qp_sweep));
+		return;
+	}
+	if (!qps || !senders || qps->value < 1 || senders->value < 1 || std::fmod(qps->value, senders->value) != 0)
+		findings.invalid("its queue pairs are not an equal number for each of its senders");
+	if (word_of(row, "mode") == "UD-seg" || word_of(row, "op") != "send")
+		findings.invalid(fmt::format("{} has only whole messages of SEND", qp_sweep));
+	if (value_in(row, "window") < value_in(row, "senders")) findings.invalid("the window is below one a sender");
 }
 
 void examine_mtu(const bench::Json& row, Findings& findings) {
@@ -157,7 +190,8 @@ double rc_plateau(const Table& table, const bench::Json& like) {
 	std::vector<std::pair<double, double>> rc;  // message size, GiB/s
 	for (const bench::Json& row : table.rows) {
 		const auto gib = number_of(row, "gib");
-		const bool alike = std::ranges::all_of(std::initializer_list{"window", "op", "window_mode", "device"},
+		const bool alike = std::ranges::all_of(
+			std::initializer_list{"experiment", "window", "op", "window_mode", "qps", "senders", "device"},
 			[&](const char* column) { return word_of(row, column) == word_of(like, column); });
 		if (gib && alike && word_of(row, "mode") == "RC") rc.emplace_back(value_in(row, "msg"), gib->value);
 	}
@@ -209,6 +243,7 @@ void examine_repetition(const bench::Json& row, const bench::Json& repetition, F
 		findings.invalid(fmt::format("{} messages of another run arrived over RC", stale));
 	// When a run fails, messages are under way; the transport has not lost them.
 	if (!failure.empty() || delivered == 0) return;
+	examine_queue_pairs_of(row, repetition, findings);
 	if (counted == 0 || bench::count_in(repetition, "counted_ns") == 0)
 		findings.invalid("too few messages were delivered to be timed");
 	if (posted < iters)
@@ -228,6 +263,7 @@ void examine_repetition(const bench::Json& row, const bench::Json& repetition, F
 
 void examine_row(const bench::Json& row, const Table& table, Findings& findings) {
 	examine_words(row, table, findings);
+	examine_queue_pairs(row, findings);
 	examine_account(row, findings);
 	examine_mtu(row, findings);
 	examine_arithmetic(row, findings);

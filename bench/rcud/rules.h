@@ -10,6 +10,8 @@
 // - Some repetitions checked every byte and others only stamps, or there is no rate without the
 //   check of every byte beside the one with it.
 // - The counts do not add up: more was delivered, completed or sampled than was posted.
+// - Many queue pairs (qp_sweep): RC has not as many at the receiver, or UD more than one; or all
+//   messages were delivered, but not from each queue pair.
 // - Little's law does not hold (examine_little in bench/judge/judge.h).
 // - A device of hardware moved more than its link carries.
 // suspect
@@ -20,7 +22,8 @@
 //   than 10 %. The software device (vb_*) has no link, so there the rule applies only to rows whose
 //   receiver did not count.
 // - More than 1 % of the messages were lost: the sender was faster than the receiver, so the rate
-//   is no throughput. Or credits were lost, and the run ended early.
+//   is no throughput. Or credits were lost, and the run ended early; or a queue pair delivered
+//   nothing.
 //
 // Threads: pure functions.
 #pragma once

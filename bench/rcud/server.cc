@@ -5,9 +5,10 @@
 #include <optional>
 #include <utility>
 
+#include "bench/rcud/fan_in_receiver.h"
 #include "bench/rcud/managed.h"
-#include "bench/rcud/protocol.h"
 #include "bench/rcud/receiver.h"
+#include "bench/rcud/requests.h"
 
 namespace verbena::rcud {
 namespace {
@@ -18,30 +19,14 @@ using bench::RoundTrip;
 
 // Between cells a server waits until its client sends something or dies.
 constexpr auto idle_patience = 24h;
-// Bytes that a client may make the server allocate for each of its buffers.
-constexpr std::uint64_t memory_max = std::uint64_t{4} << 30;
 
 PeerInfo describe(const lib::OpenDevice& device) {
 	return {.device = device.choice.device,
 		.software = device.choice.software,
 		.gid = lib::format_gid(device.choice.gid),
 		.mtu = device.mtu_bytes(),
-		.queue_depth = queue_depth_of(device)};
-}
-
-// Refuses a cell of an untrusted client whose numbers contradict each other or need too much
-// memory.
-void check_request(const Cell& cell, const Shape& shape) {
-	const std::uint64_t receives = std::uint64_t{shape.receive_depth} * (cell.msg + 64);
-	const std::uint64_t ring = std::uint64_t{shape.ring_slots} * shape.stride;
-	const bool good = cell.mode <= Mode::ud_segmented && cell.op <= Op::read &&
-		cell.window_mode <= WindowMode::credit && cell.window >= 1 && cell.msg >= 1 && shape.fragments >= 1 &&
-		shape.fragments <= 64 && shape.receive_depth >= 1 && shape.stride >= cell.msg && shape.stride % 64 == 0 &&
-		shape.credit_every >= 1 && shape.signal_every >= 1 && shape.post_list >= 1 &&
-		(cell.op == Op::send || shape.ring_slots >= 1) &&
-		std::uint64_t{shape.fragment_bytes} * shape.fragments >= cell.msg && receives <= memory_max &&
-		ring <= memory_max && std::uint64_t{cell.window} * cell.msg <= memory_max;
-	if (!good) throw Failure("the client asked for a cell whose numbers are out of range");
+		.queue_depth = queue_depth_of(device),
+		.qps = qps_of(device)};
 }
 
 class Server {
@@ -89,6 +74,15 @@ private:
 		const auto shape = field<Shape>(message, "shape");
 		check_request(cell, shape);
 		const auto inline_bytes = field<std::uint32_t>(message, "inline_bytes");
+		if (cell.qps > 0) {
+			FanInReceiver receiver(device_, cell, shape, inline_bytes, field<std::uint32_t>(message, "delay_ns"),
+				page_ != nullptr ? &page_->delivered() : nullptr);
+			receiver.connect(field<FanInAddress>(message, "address"),
+				receive_qpns(cell.qps, [&] { return control_.receive(answer_patience); }));
+			control_.send({{"type", "endpoint"}, {"address", receiver.address()}});
+			send_qpns(control_, receiver.qpns());
+			return serve_runs(receiver);
+		}
 		const auto make_receiver = [&](Endpoint& end) {
 			Receiver receiver(end, field<std::uint32_t>(message, "delay_ns"), field<bool>(message, "passive"),
 				page_ != nullptr ? &page_->delivered() : nullptr);
@@ -145,7 +139,7 @@ private:
 		}
 	}
 
-	void serve_runs(Receiver& receiver) {
+	template <class AnyReceiver> void serve_runs(AnyReceiver& receiver) {
 		while (true) {
 			const Message next = control_.receive(idle_patience);
 			if (next["type"] == "close") return;
@@ -155,7 +149,7 @@ private:
 			const Run run{.number = field<std::uint16_t>(next, "number"),
 				.total = field<std::uint64_t>(next, "total"),
 				.seed = field<std::uint64_t>(next, "seed")};
-			receiver.prepare(run);
+			if constexpr (requires { receiver.prepare(run); }) receiver.prepare(run);
 			control_.send({{"type", "ready"}});
 			const Delivery delivery = receiver.run(run, [this](bool) { return look(); });
 			control_.send({{"type", "result"}, {"delivery", delivery}});

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "bench/rcud/requests.h"
 
 namespace verbena::rcud {
 namespace {
@@ -12,6 +13,8 @@ using namespace std::chrono_literals;
 using bench::Message;
 using bench::RoundTrip;
 
+// More for each queue pair of a cell with many.
+constexpr auto patience_of_queue_pair = 10ms;
 // For rdma_cm's part of a set-up: less than answer_patience, so that its error is the one reported.
 constexpr auto connect_patience = 20s;
 
@@ -53,7 +56,7 @@ Watch Client::look(bool silent) {
 	return (*pending_)["type"] == "result" ? Watch::finished : Watch::abandon;
 }
 
-Sent Client::run_once(Sender& sender, std::uint64_t total, std::uint64_t seed, Repetition& result) {
+Sent Client::run_once(const Send& send, std::uint64_t total, std::uint64_t seed, Repetition& result) {
 	// Memory that was never written looks like stamps of run 0.
 	if (++run_number_ == 0) ++run_number_;
 	const Run run{.number = run_number_, .total = total, .seed = seed};
@@ -70,7 +73,7 @@ Sent Client::run_once(Sender& sender, std::uint64_t total, std::uint64_t seed, R
 		result.delivery = {.delivered = std::max({sent.consumed, sent.read.delivered, std::min(counted, sent.posted)})};
 	};
 	try {
-		sender.run(run, [&](bool silent) { return look(silent); }, sent);
+		send(run, [&](bool silent) { return look(silent); }, sent);
 		note();
 		control_.send({{"type", "sent"}});
 		const Message answer = expect("result", answer_patience);
@@ -110,6 +113,38 @@ void Client::connect(std::optional<Call>& call, std::optional<Endpoint>& end, co
 	expect("endpoint", answer_patience);
 }
 
+std::unique_ptr<FanInSenders> Client::connect_fan_in(const Cell& cell, const Shape& shape, const Settings& settings) {
+	auto senders = std::make_unique<FanInSenders>(device_, cell, shape, settings.inline_bytes);
+	control_.send({{"type", "cell"}, {"cell", cell}, {"shape", shape}, {"inline_bytes", settings.inline_bytes},
+		{"delay_ns", settings.receiver_delay_ns}, {"address", senders->address()}});
+	send_qpns(control_, senders->qpns());
+	const auto patience = answer_patience + cell.qps * patience_of_queue_pair;
+	const auto address = field<FanInAddress>(expect("endpoint", patience), "address");
+	senders->connect(
+		address, receive_qpns(cell.mode == Mode::rc ? cell.qps : 1, [&] { return expect("qpns", answer_patience); }));
+	return senders;
+}
+
+void Client::run_all(const Send& send, const Cell& cell, const Settings& settings, Repetition& result) {
+	const std::uint64_t seed = settings.verify ? secure_random<std::uint64_t>() | 1 : 0;
+	const auto rate = [&](const Sent& sent) { return cell.op == Op::read ? sent.read.mops() : result.delivery.mops(); };
+	// Each queue pair has carried a message before the measured run, and carries one in it.
+	const std::uint64_t least = cell.qps;
+	const std::uint64_t warmup = settings.warmup > 0 ? settings.warmup
+		: settings.min_time_s > 0                    ? settings.iters / 10 + 1
+													 : 0;
+	result.iters = std::max(settings.iters, least);
+	if (warmup > 0 || least > 0) {
+		const double mops = rate(run_once(send, std::max(warmup, least), seed, result));
+		result.iters = std::max(result.iters, static_cast<std::uint64_t>(settings.min_time_s * mops * 1e6));
+	}
+	if (settings.verify) result.mops_unverified = rate(run_once(send, result.iters, 0, result));
+	const Sent sent = run_once(send, result.iters, seed, result);
+	if (cell.op == Op::read) result.delivery = sent.read;
+	result.latency_ns = sent.latency_ns;
+	result.sender_ns = sent.took_ns;
+}
+
 void Client::measure(const Cell& cell, const Shape& shape, const Settings& settings, Repetition& result) {
 	result = {.iters = settings.iters, .verified = settings.verify};
 	pending_.reset();
@@ -117,26 +152,16 @@ void Client::measure(const Cell& cell, const Shape& shape, const Settings& setti
 		result.rtt_before_ns = round_trip();
 		std::optional<Call> call;
 		std::optional<Endpoint> end;
-		connect(call, end, cell, shape, settings);
-		Sender sender(*end);
-		sender.post_receives();
-
-		const std::uint64_t seed = settings.verify ? secure_random<std::uint64_t>() | 1 : 0;
-		const auto rate = [&](const Sent& sent) {
-			return cell.op == Op::read ? sent.read.mops() : result.delivery.mops();
-		};
-		const std::uint64_t warmup = settings.warmup > 0 ? settings.warmup
-			: settings.min_time_s > 0                    ? settings.iters / 10 + 1
-														 : 0;
-		if (warmup > 0) {
-			const double mops = rate(run_once(sender, warmup, seed, result));
-			result.iters = std::max(settings.iters, static_cast<std::uint64_t>(settings.min_time_s * mops * 1e6));
+		std::unique_ptr<FanInSenders> senders;
+		if (cell.qps > 0) {
+			senders = connect_fan_in(cell, shape, settings);
+			run_all([&](auto&&... run) { senders->run(run...); }, cell, settings, result);
+		} else {
+			connect(call, end, cell, shape, settings);
+			Sender sender(*end);
+			sender.post_receives();
+			run_all([&](auto&&... run) { sender.run(run...); }, cell, settings, result);
 		}
-		if (settings.verify) result.mops_unverified = rate(run_once(sender, result.iters, 0, result));
-		const Sent sent = run_once(sender, result.iters, seed, result);
-		if (cell.op == Op::read) result.delivery = sent.read;
-		result.latency_ns = sent.latency_ns;
-		result.sender_ns = sent.took_ns;
 		control_.send({{"type", "close"}});
 		expect("closed", answer_patience);
 		if (call) rdma_disconnect(call->connection->id.get());

@@ -5,9 +5,12 @@
 // Errors: as in protocol.h.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "bench/far_end/round_trip.h"
+#include "bench/rcud/fan_in_sender.h"
 #include "bench/rcud/managed.h"
 #include "bench/rcud/protocol.h"
 #include "bench/rcud/repetition.h"
@@ -34,10 +37,15 @@ private:
 		lib::EventChannel channel;
 		std::optional<Connection> connection;
 	};
+	// Runs one sender, or the senders of many queue pairs.
+	using Send = std::function<void(const Run&, const Watcher&, Sent&)>;
+	std::unique_ptr<FanInSenders> connect_fan_in(const Cell& cell, const Shape& shape, const Settings& settings);
 	void connect(std::optional<Call>& call, std::optional<Endpoint>& end, const Cell& cell, const Shape& shape,
 		const Settings& settings);
+	// The warm-up, and the measured run.
+	void run_all(const Send& send, const Cell& cell, const Settings& settings, Repetition& result);
 	// `seed` as in Run.
-	Sent run_once(Sender& sender, std::uint64_t total, std::uint64_t seed, Repetition& result);
+	Sent run_once(const Send& send, std::uint64_t total, std::uint64_t seed, Repetition& result);
 	std::optional<double> round_trip();
 	bench::Message expect(std::string_view type, std::chrono::milliseconds patience);
 	// The sender's watcher: asks a silent server whether it is idle, and reads its messages.

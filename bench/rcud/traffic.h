@@ -30,13 +30,15 @@ struct Run {
 struct Delivery {
 	std::uint64_t delivered = 0, duplicated = 0, reordered = 0, corrupt = 0, stale = 0;
 	std::uint64_t counted = 0, counted_ns = 0;
+	std::uint64_t qps_used = 0;  // with Cell::qps: the queue pairs that messages came from
 
 	// 10^6 messages a second.
 	double mops() const {
 		return counted_ns == 0 ? 0 : static_cast<double>(counted) * 1e3 / static_cast<double>(counted_ns);
 	}
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Delivery, delivered, duplicated, reordered, corrupt, stale, counted, counted_ns)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(
+	Delivery, delivered, duplicated, reordered, corrupt, stale, counted, counted_ns, qps_used)
 
 // A loop calls its watcher when it makes no progress, and rarely otherwise, to learn whether the
 // other side has finished or given up. `silent` is true for a sender whose UD credits are missing;

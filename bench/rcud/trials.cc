@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/rcud/fan_in.h"
 #include "bench/rcud/rows.h"
 
 namespace verbena::rcud {
@@ -11,7 +12,7 @@ std::expected<Shape, std::string> plan(
 	const Cell& cell, const Cells& cells, const Settings& settings, const Limits& limits) {
 	if (cell.mode == Mode::ud && cell.op == Op::send && cell.msg > limits.mtu && cells.oversize != Oversize::raw)
 		return std::unexpected(fmt::format("msg {} > UD max {}", cell.msg, limits.mtu));
-	return shape_of(cell, settings, limits);
+	return cell.qps > 0 ? fan_in_shape_of(cell, settings, limits) : shape_of(cell, settings, limits);
 }
 
 class CellTrial : public bench::Trial {
@@ -48,6 +49,16 @@ private:
 	const std::string device_;
 };
 
+// Queue pairs and their senders; 0 of one sender is a cell without them.
+std::vector<std::pair<std::uint32_t, std::uint32_t>> queue_pairs_of(const Cells& options) {
+	if (options.queue_pairs.empty()) return {{0, 1}};
+	std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
+	for (const std::uint64_t senders : options.senders)
+		for (const std::uint64_t qps : options.queue_pairs)
+			pairs.emplace_back(static_cast<std::uint32_t>(qps), static_cast<std::uint32_t>(senders));
+	return pairs;
+}
+
 }  // namespace
 
 std::vector<Cell> cells_of(const Cells& options, std::uint32_t mtu) {
@@ -56,15 +67,18 @@ std::vector<Cell> cells_of(const Cells& options, std::uint32_t mtu) {
 		for (const WindowMode window_mode : options.window_modes)
 			for (const std::uint64_t window : options.windows)
 				for (const std::uint64_t msg : options.sizes)
-					for (Mode mode : options.modes) {
-						if (mode == Mode::ud && op == Op::send && options.oversize == Oversize::segment && msg > mtu)
-							mode = Mode::ud_segmented;
-						cells.push_back({.mode = mode,
-							.op = op,
-							.window_mode = window_mode,
-							.msg = static_cast<std::uint32_t>(msg),
-							.window = static_cast<std::uint32_t>(window)});
-					}
+					for (const auto& [qps, senders] : queue_pairs_of(options))
+						for (const Mode mode : options.modes) {
+							const bool is_cut = mode == Mode::ud && op == Op::send && qps == 0 &&
+								options.oversize == Oversize::segment && msg > mtu;
+							cells.push_back({.mode = is_cut ? Mode::ud_segmented : mode,
+								.op = op,
+								.window_mode = window_mode,
+								.msg = static_cast<std::uint32_t>(msg),
+								.window = static_cast<std::uint32_t>(window),
+								.qps = qps,
+								.senders = senders});
+						}
 	return cells;
 }
 

@@ -1,5 +1,5 @@
 // The cells of this experiment, as trials of a sweep (bench/sweep): modes x ops x window modes x
-// windows x sizes.
+// windows x sizes x queue pairs x senders.
 //
 // Threads: one thread.
 #pragma once
@@ -23,10 +23,15 @@ struct Cells {
 	std::vector<WindowMode> window_modes{WindowMode::local, WindowMode::credit};
 	std::vector<std::uint64_t> sizes;
 	std::vector<std::uint64_t> windows;
+	// Queue pairs that send in turn, and the senders that share them (fan_in.h); empty: one queue
+	// pair that sends alone.
+	std::vector<std::uint64_t> queue_pairs;
+	std::vector<std::uint64_t> senders{1};
 	Oversize oversize = Oversize::not_applicable;
 };
 
-// All cells in the order of the table: by operation, window mode, window and size, RC beside UD.
+// All cells in the order of the table: by operation, window mode, window, size, senders and queue
+// pairs, RC beside UD.
 // With Oversize::segment, UD cells above the MTU become UD-seg.
 std::vector<Cell> cells_of(const Cells& options, std::uint32_t mtu);
 

@@ -238,7 +238,7 @@ metrics::Families EchoService::families() {
 	const auto read_on = [&](async::Loop& loop, auto read) -> std::optional<Families> {
 		return ended_.load(std::memory_order_acquire) ? read() : on_loop(loop, read);
 	};
-	// With Engine::threads there are up to 1000 transports, too many for a page of metrics.
+	// With Engine::threads there are up to 2000 transports, too many for a page of metrics.
 	Home& home = *homes_.front();
 	if (options_.engine != Engine::threads)
 		append(read_on(home.loop, [&home] { return transport_families(*home.transport); }));

@@ -48,7 +48,7 @@ inline std::string_view name_of(Engine engine) { return engine_names[static_cast
 inline Engine engine_of(std::string_view name) {
 	return static_cast<Engine>(std::ranges::find(engine_names, name) - engine_names.begin());
 }
-inline constexpr std::uint32_t engine_threads_max = 1000;  // clients, each with a thread
+inline constexpr std::uint32_t engine_threads_max = 2000;  // clients, each with a thread
 // The message for more clients than Engine::threads serves.
 std::string too_many_threads();
 // The options of a transport that serves one client.

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 from report import claims
 from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, read_claims
-from report.rcud.compare import Comparison, compare, digits, window_modes
+from report.rcud.compare import Comparison, compare, compare_queue_pairs, digits, window_modes
 from report.rcud.headers import GRH, RC_SEND, UD_SEND
 from report.rcud.rows import Index, Row, Source
 
 SIGNIFICANT = 1.05  # "significantly faster" is a lead of at least 5 %
 NEARLY_IDENTICAL = 1.10  # "nearly identical" is within 10 %
 SMALL_MAX, LARGE_MIN = 1024, 4096  # bytes
+MANY_MIN = 100  # queue pairs of "high concurrency"
 SIZES_MIN = 3  # a claim about "all sizes" is not supported by fewer
 
 
@@ -34,7 +35,7 @@ Judge = Callable[[Source, str], Finding]
 
 
 def judge_all(source: Source) -> list[Judgement]:
-    modes = {row.window_mode for row in source.rows}
+    modes = {row.window_mode for row in (*source.rows, *source.queue_pairs)}
     judgements = []
     for claim in read_claims("rc_vs_ud"):
         judge = JUDGES[claim.id]
@@ -96,23 +97,40 @@ def rc_never_exceeds_ud(source: Source, window_mode: str) -> Finding:
     )
 
 
-def ud_ideal_for_small_and_many(source: Source, window_mode: str) -> Finding:
+def ud_ideal_for_small(source: Source, window_mode: str) -> Finding:
     cells = [cell for cell in _cells(source, window_mode, {4, 64}) if cell.msg <= SMALL_MAX]
-    small = _everywhere(cells, _at_least(1.0), "UD ahead on small messages", windows_needed=(4, 64))
-    if small.verdict == CONTRADICTED:
-        return small
-    because = f"high concurrency needs a sweep over queue pairs, which this table does not have ({small.because})"
-    return Finding(NOT_TESTABLE, because, small.evidence)
+    return _everywhere(cells, _at_least(1.0), "UD ahead on small messages", windows_needed=(4, 64))
 
 
-def ud_faster_because_of_header_and_pipeline(source: Source, window_mode: str) -> Finding:
-    extra = UD_SEND.transport - RC_SEND.transport
-    because = (
-        f"the header is not smaller: a UD SEND carries {extra} bytes more than an RC SEND, and {GRH} in the "
-        "receive buffer"
-    )
-    evidence = [f"transport headers per packet: RC SEND {RC_SEND.transport} B, UD SEND {UD_SEND.transport} B"]
+def ud_ideal_for_many(source: Source, _: str) -> Finding:
+    """Compare one queue pair of UD with as many of RC as there are senders' queue pairs."""
+    pairs = [(qps, cell) for qps, cell in compare_queue_pairs(source) if qps >= MANY_MIN]
+    tested = [(qps, cell, _at_least(1.0)(cell)) for qps, cell in pairs if not cell.obstacle]
+    evidence = [f"{qps} queue pairs, {_cell_line(cell, holds)}, {cell.window_mode}" for qps, cell, holds in tested]
+    evidence += [f"{qps} queue pairs: left out ({cell.obstacle})" for qps, cell in pairs if cell.obstacle]
+    if not tested:
+        return Finding(NOT_TESTABLE, f"needs a sweep over queue pairs (bench rcud --qps 1,{MANY_MIN},1000)", evidence)
+    most = max(qps for qps, _, _ in tested)
+    at_most = sorted(cell.ratio for qps, cell, _ in tested if qps == most)
+    because = f"with {most} queue pairs of the senders UD/RC is {at_most[0]:.2f} to {at_most[-1]:.2f}"
+    if failing := sorted({qps for qps, _, holds in tested if holds is False}):
+        return Finding(CONTRADICTED, f"{because}; RC is ahead with {', '.join(map(str, failing))}", evidence)
+    if any(holds is None for _, _, holds in tested):
+        return Finding(NOT_TESTABLE, f"{because}; the intervals are too wide to decide", evidence)
+    if most < 10 * MANY_MIN:
+        return Finding(NOT_TESTABLE, f"{because}: too few queue pairs for a claim about many", evidence)
+    return Finding(SUPPORTED, because, evidence)
+
+
+def rc_trades_performance(source: Source, window_mode: str) -> Finding:
+    cells = _cells(source, window_mode, {4, 64})
+    return _everywhere(cells, _at_least(1.0), "RC behind UD", sizes_min=SIZES_MIN, windows_needed=(4, 64))
+
+
+def ud_faster_without_acknowledgements(source: Source, _: str) -> Finding:
+    """UD's lead must vanish when both transports wait for the receiver."""
     leads = {(cell.msg, cell.window, cell.window_mode): cell for cell in compare(source) if not cell.obstacle}
+    evidence = []
     led = kept = 0
     for (msg, window, mode), local in leads.items():
         credit = leads.get((msg, window, "credit"))
@@ -124,14 +142,21 @@ def ud_faster_because_of_header_and_pipeline(source: Source, window_mode: str) -
                 "windows"
             )
     if not window_modes(source):
-        because += "; the pipeline cannot be tested without rows in both window modes"
-    elif led == 0:
-        because += "; and in no cell with both window modes does UD lead, so there is no lead to explain"
-    else:
-        because += (
-            f"; UD leads in {led} cells with local windows, and still leads in {kept} of them when both wait for "
-            "the receiver"
-        )
+        return Finding(NOT_TESTABLE, "needs rows in both window modes", evidence)
+    if led == 0:
+        because = "in no cell with both window modes does UD lead, so there is no lead to explain"
+        return Finding(CONTRADICTED, because, evidence)
+    because = f"UD leads in {led} cells with local windows, and in {kept} of them when both wait for the receiver"
+    return Finding(CONTRADICTED if kept > led / 2 else SUPPORTED, because, evidence)
+
+
+def ud_has_a_smaller_header(_source: Source, _mode: str) -> Finding:
+    extra = UD_SEND.transport - RC_SEND.transport
+    because = (
+        f"the header is not smaller: a UD SEND carries {extra} bytes more than an RC SEND, and {GRH} in the "
+        "receive buffer"
+    )
+    evidence = [f"transport headers per packet: RC SEND {RC_SEND.transport} B, UD SEND {UD_SEND.transport} B"]
     return Finding(CONTRADICTED, because, evidence)
 
 
@@ -141,10 +166,14 @@ JUDGES: dict[str, Judge] = {
     "S1.3": ud_leads_at_8192_window_64,
     "S1.4": ud_ahead_when_large,
     "S1.5": rc_never_exceeds_ud,
-    "S1.6": ud_ideal_for_small_and_many,
-    "S1.7": ud_faster_because_of_header_and_pipeline,
+    "S1.6a": ud_ideal_for_small,
+    "S1.6b": ud_ideal_for_many,
+    "S1.6c": rc_trades_performance,
+    "S1.7a": ud_faster_without_acknowledgements,
+    "S1.7b": ud_has_a_smaller_header,
 }
-BOTH_MODES_AT_ONCE = {"S1.7"}
+# These judge the rows of both window modes together.
+BOTH_MODES_AT_ONCE = {"S1.6b", "S1.7a", "S1.7b"}
 
 
 def describe(row: Row) -> str:

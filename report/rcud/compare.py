@@ -75,6 +75,20 @@ def compare(source: Source) -> list[Comparison]:
     return cells
 
 
+def compare_queue_pairs(source: Source) -> list[tuple[int, Comparison]]:
+    """Compare N queue pairs of RC with one of UD that N senders' queue pairs send to, by N.
+
+    Only rows of one sending thread are compared, because more would also compete with each other.
+    """
+    rows = {(*row.cell[1:], row.qps, row.mode): row for row in source.queue_pairs if row.senders == 1}
+    pairs = []
+    for cell in sorted({key[:-1] for key in rows}, key=lambda key: (key[3], key[1], key[0], key[4])):
+        rc, ud = rows.get((*cell, "RC")), rows.get((*cell, "UD"))
+        msg, window, _, window_mode, qps = cell
+        pairs.append((qps, Comparison(msg, window, window_mode, rc, ud, _obstacle(rc, ud))))
+    return pairs
+
+
 def _obstacle(rc: Row | None, ud: Row | None) -> str:
     for name, row in (("RC", rc), ("UD", ud)):
         if row is None:

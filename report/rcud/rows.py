@@ -16,6 +16,7 @@ from report import judge, tables
 from report.tables import PUBLISHED, Table, TableError, read_table
 
 KEYS = ("experiment", "mode", "msg", "window", "iters", "mops", "gib")
+EXPERIMENTS = ("msg_sweep", "qp_sweep")
 MODES = ("RC", "UD", "UD-seg")
 OPS = ("send", "write", "read")
 WINDOW_MODES = ("local", "credit")
@@ -51,6 +52,8 @@ class Row:
     rtt_class: str | None = None
     validity: str = "valid"
     reason: str = ""
+    qps: int | None = None  # in a row of many queue pairs: those that send in turn
+    senders: int | None = None  # and the threads that share them
     repetitions: tuple[float, ...] = ()
     has_interval: bool = False  # low and high come from repetitions, not from rounding
 
@@ -75,7 +78,11 @@ class Row:
         return (self.mode, self.msg, self.window, self.op, self.window_mode)
 
 
-Source = tables.Source[Row]
+@dataclass(frozen=True)
+class Source(tables.Source[Row]):
+    """`rows` are those of one queue pair; `queue_pairs` those of many (--qps)."""
+
+    queue_pairs: tuple[Row, ...] = ()
 
 
 @dataclass
@@ -95,10 +102,12 @@ class Index:
 def read(table: Table, label: str | None = None) -> Source:
     """Read a table; a TableError names the file and the place in one line."""
     try:
-        rows = tuple(_rows(table))
+        rows = _rows(table)
     except TableError as error:
         raise TableError(f"{table.path}: {error}") from None
-    return Source(label or table.path.stem, table.environment, rows, published=rows == published().rows)
+    one = tuple(row for row in rows if row.qps is None)
+    many = tuple(row for row in rows if row.qps is not None)
+    return Source(label or table.path.stem, table.environment, one, published=one == published().rows, queue_pairs=many)
 
 
 @cache
@@ -118,16 +127,18 @@ def _rows(table: Table) -> list[Row]:
             row = _row(item)
         except TableError as error:
             raise TableError(f"{place}: {error}") from None
-        if row.cell in seen:
-            raise TableError(f"{place}: the same cell as {seen[row.cell]}")
-        seen[row.cell] = place
+        cell = (*row.cell, row.qps, row.senders)
+        if cell in seen:
+            raise TableError(f"{place}: the same cell as {seen[cell]}")
+        seen[cell] = place
         rows.append(row)
     return [replace(row, **verdict._asdict()) for row, verdict in zip(rows, judge.verdicts(table.path), strict=True)]
 
 
 def _row(item: dict[str, str]) -> Row:
-    if item.get("experiment") != "msg_sweep":
-        raise TableError(f"experiment {item.get('experiment')!r} is not msg_sweep")
+    if item.get("experiment") not in EXPERIMENTS:
+        raise TableError(f"experiment {item.get('experiment')!r} is not one of {', '.join(EXPERIMENTS)}")
+    many = item["experiment"] == "qp_sweep"
     mops, gib = _number(item, "mops"), _number(item, "gib")
     low, high = _number(item, "mops_low"), _number(item, "mops_high")
     measured = low is not None and high is not None
@@ -156,6 +167,8 @@ def _row(item: dict[str, str]) -> Row:
         },
         mops_low=low,
         mops_high=high,
+        qps=_count(item, "qps", required=True) if many else None,
+        senders=_count(item, "senders", required=True) if many else None,
         rtt_class=item.get("rtt_class") or None,
         repetitions=_repetitions(item.get("repetitions", "")),
         has_interval=measured,

@@ -8,21 +8,15 @@ rows.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from itertools import pairwise
 
 from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Judgement, judge_each
+from report.scale import limits, resources
+from report.scale.evidence import CLIENTS_MIN, CONSTANT, at_once, by_clients, constant, counts, line_of
 from report.scale.rows import Row, Source
 
 COUNTS = (10, 100, 1000, 5000, 10000, 20000)
-# "constant" and "no significant degradation": the greatest value is at most this many times the
-# least.
-CONSTANT = 1.5
-# A claim about scale needs this ratio of the most to the fewest clients, and this many numbers of
-# clients.
-SPAN = 100
-CLIENTS_MIN = 3
 LATENCY_MAX_MS = 6.0
 KIB_PER_CLIENT, KIB_TOLERANCE = 8.5 * 1000 / 1024, 0.25
 # The claim's "extreme scale" is 20000 clients; a server with a thread for each client is tested
@@ -30,6 +24,12 @@ KIB_PER_CLIENT, KIB_TOLERANCE = 8.5 * 1000 / 1024, 0.25
 SWITCHING_CLIENTS = 300
 CONTEXT_CLIENTS, SAVED_PERCENT = 100, 85.0
 PEAK, PEAK_AT, FLOOR = 9656, 1000, 2000
+ECHOES = "messages_per_second"
+
+NEEDS_PACE = (
+    "needs rows at an offered rate (--rate): if every client sends as fast as its echoes arrive, latency is the number "
+    "of clients divided by the rate"
+)
 
 Judge = Callable[[Source], Finding]
 
@@ -58,12 +58,12 @@ def all_succeed(source: Source) -> Finding:
         and row.engine != "threads"
     ]
     evidence = [
-        _line(row, f"{row.values['success_percent']:.4g} % good", _at_once(row))
-        for row in _by_clients(source.rows, "success_percent")
+        line_of(row, f"{row.values['success_percent']:.4g} % good", at_once(row))
+        for row in by_clients(source.rows, "success_percent")
     ]
     failed = [row for row in rows if row.values["success_percent"] < 100]
     if failed:
-        return Finding(CONTRADICTED, f"clients failed at {_counts(failed)} clients", evidence)
+        return Finding(CONTRADICTED, f"clients failed at {counts(failed)} clients", evidence)
     missing = [str(count) for count in COUNTS if count not in {row.clients for row in rows}]
     if missing:
         return Finding(NOT_TESTABLE, f"no row with {', '.join(missing)} clients", evidence)
@@ -71,7 +71,7 @@ def all_succeed(source: Source) -> Finding:
     if unseen:
         return Finding(
             NOT_TESTABLE,
-            f"the server does not report that all were connected at once at {_counts(unseen)} clients",
+            f"the server does not report that all were connected at once at {counts(unseen)} clients",
             evidence,
         )
     return Finding(SUPPORTED, "every client verified its echoes, and all were connected at once", evidence)
@@ -80,43 +80,50 @@ def all_succeed(source: Source) -> Finding:
 def connect_time_constant(source: Source) -> Finding:
     rows = source.cells("rdma") or source.cells("rdma", paced=True)
     evidence = [
-        _line(row, f"{row.values['avg_connect_ms']:.4g} ms on average")
-        for row in _by_clients(source.rows, "avg_connect_ms")
+        line_of(row, f"{row.values['avg_connect_ms']:.4g} ms on average")
+        for row in by_clients(source.rows, "avg_connect_ms")
     ]
     note = "; the 15 ms were the mean of a random sleep of 10 to 20 ms"
-    return _constant(rows, "avg_connect_ms", "ms", "connecting takes", note, evidence)
+    return constant(rows, "avg_connect_ms", "ms", "connecting takes", note, evidence)
 
 
 def latency_flat(source: Source) -> Finding:
-    rows = source.cells("rdma", paced=True)
-    evidence = [
-        _line(row, f"{row.values['avg_latency_ms']:.3g} ms on average, {row.values['latency_max_ms']:.3g} ms at most")
-        for row in _by_clients(source.rows, "avg_latency_ms")
-        if row.get("latency_max_ms") is not None
-    ]
+    rows, evidence = _paced(source)
     if not rows:
-        because = (
-            "needs rows at an offered rate (--rate): if every client sends as fast as its echoes arrive, latency "
-            "is the number of clients divided by the rate"
-        )
-        return Finding(NOT_TESTABLE, because, evidence)
-    finding = _constant(
+        return Finding(NOT_TESTABLE, NEEDS_PACE, evidence)
+    return constant(
         rows, "avg_latency_ms", "ms", f"at {rows[0].rate:.0f} messages per second an echo takes", "", evidence
     )
-    late = [row for row in rows if (row.get("latency_max_ms") or 0) > LATENCY_MAX_MS]
-    if late and finding.verdict != NOT_TESTABLE:
-        return Finding(
-            CONTRADICTED,
-            f"{finding.because}; above {LATENCY_MAX_MS:.0f} ms at most at {_counts(late)} clients",
-            evidence,
-        )
-    return finding
+
+
+def latency_below_maximum(source: Source) -> Finding:
+    rows, evidence = _paced(source)
+    rows = [row for row in rows if row.get("latency_max_ms") is not None]
+    if not rows:
+        return Finding(NOT_TESTABLE, NEEDS_PACE, evidence)
+    most = max(rows, key=lambda row: row.values["latency_max_ms"])
+    because = f"at most {most.values['latency_max_ms']:.3g} ms, at {most.clients} clients"
+    if late := [row for row in rows if row.values["latency_max_ms"] > LATENCY_MAX_MS]:
+        return Finding(CONTRADICTED, f"{because}; above {LATENCY_MAX_MS:.0f} ms at {counts(late)} clients", evidence)
+    if rows[-1].clients < COUNTS[-1]:
+        return Finding(NOT_TESTABLE, f"{because}, but there is no row of {COUNTS[-1]} clients", evidence)
+    return Finding(SUPPORTED, because, evidence)
+
+
+def _paced(source: Source) -> tuple[list[Row], list[str]]:
+    """Return the rows at an offered rate, and lines of evidence."""
+    evidence = [
+        line_of(row, f"{row.values['avg_latency_ms']:.3g} ms on average, {row.values['latency_max_ms']:.3g} ms at most")
+        for row in by_clients(source.rows, "avg_latency_ms")
+        if row.get("latency_max_ms") is not None
+    ]
+    return source.cells("rdma", paced=True), evidence
 
 
 def memory_linear(source: Source) -> Finding:
     name = "server_kib_per_connection"
     rows = [row for row in source.cells("rdma") or source.cells("rdma", paced=True) if row.get(name)]
-    evidence = [_line(row, f"{row.values[name]:.4g} KiB per connection") for row in _by_clients(source.rows, name)]
+    evidence = [line_of(row, f"{row.values[name]:.4g} KiB per connection") for row in by_clients(source.rows, name)]
     rows = [row for row in rows if row.clients >= 1000]
     if len(rows) < 2 or rows[-1].clients < 10 * rows[0].clients:
         return Finding(
@@ -140,8 +147,8 @@ def memory_linear(source: Source) -> Finding:
 
 
 def threads_for_clients(source: Source) -> Finding:
-    rows = _by_clients([row for row in source.rows if row.usable], "peak_threads")
-    evidence = [_line(row, f"{row.values['peak_threads']:.0f} threads") for row in rows]
+    rows = by_clients([row for row in source.rows if row.usable], "peak_threads")
+    evidence = [line_of(row, f"{row.values['peak_threads']:.0f} threads") for row in rows]
     own = [row for row in source.threads() if row.get("peak_threads")]
     others = [row for row in source.plain if row.engine != "threads" and row.get("peak_threads")]
     seen = sorted({int(row.values["peak_threads"]) for row in others})
@@ -166,39 +173,45 @@ def threads_for_clients(source: Source) -> Finding:
 
 
 def throughput_peaks_at_1000(source: Source) -> Finding:
-    name = "messages_per_second"
-    rows = source.cells("rdma")
-    evidence = [_line(row, f"{row.values[name]:.0f} echoes per second") for row in _by_clients(source.rows, name)]
-    if missing := [str(count) for count in (PEAK_AT, 20000) if count not in {row.clients for row in rows}]:
-        return Finding(
-            NOT_TESTABLE, f"no row with {' and '.join(missing)} clients that sent as fast as echoes arrived", evidence
-        )
-    if len(rows) < CLIENTS_MIN:
-        return Finding(NOT_TESTABLE, "too few numbers of clients for a claim about a peak", evidence)
-    top = max(rows, key=lambda row: row.values[name])
+    rows, evidence = _unpaced(source)
+    if PEAK_AT not in {row.clients for row in rows} or len(rows) < CLIENTS_MIN:
+        because = f"needs rows of {PEAK_AT} clients and of {CLIENTS_MIN - 1} other numbers that sent as fast as echoes "
+        return Finding(NOT_TESTABLE, because + "arrived", evidence)
+    top = max(rows, key=lambda row: row.values[ECHOES])
     at_1000 = next(row for row in rows if row.clients == PEAK_AT)
-    last = next(row for row in rows if row.clients == 20000)
-    because = (
-        f"with equal work the peak is {top.values[name]:.0f}/s at {top.clients} clients, and "
-        f"{last.values[name]:.0f}/s remain at 20000"
-    )
-    if last.interval(name)[2] < FLOOR:
-        return Finding(CONTRADICTED, f"{because}: not above {FLOOR}", evidence)
+    because = f"with equal work the peak is {top.values[ECHOES]:.0f}/s at {top.clients} clients"
     if top is not at_1000:
-        if top.interval(name)[0] > at_1000.interval(name)[2]:
+        if top.interval(ECHOES)[0] > at_1000.interval(ECHOES)[2]:
             return Finding(CONTRADICTED, f"{because}; it is not at {PEAK_AT} clients", evidence)
         return Finding(NOT_TESTABLE, f"{because}; the intervals of that and of {PEAK_AT} clients overlap", evidence)
-    low, _, high = at_1000.interval(name)
+    low, _, high = at_1000.interval(ECHOES)
     if not low <= PEAK <= high:
         return Finding(CONTRADICTED, f"{because}; not {PEAK}", evidence)
     return Finding(SUPPORTED, because, evidence)
 
 
+def throughput_stays_above(source: Source) -> Finding:
+    rows, evidence = _unpaced(source)
+    last = next((row for row in rows if row.clients == COUNTS[-1]), None)
+    if last is None:
+        return Finding(NOT_TESTABLE, f"no row with {COUNTS[-1]} clients that sent as fast as echoes arrived", evidence)
+    low, middle, high = last.interval(ECHOES)
+    because = f"{middle:.0f}/s [{low:.0f}, {high:.0f}] remain at {COUNTS[-1]} clients"
+    if high < FLOOR:
+        return Finding(CONTRADICTED, because, evidence)
+    return Finding(SUPPORTED if low > FLOOR else NOT_TESTABLE, because, evidence)
+
+
+def _unpaced(source: Source) -> tuple[list[Row], list[str]]:
+    rows = by_clients(source.rows, ECHOES)
+    return source.cells("rdma"), [line_of(row, f"{row.values[ECHOES]:.0f} echoes per second") for row in rows]
+
+
 def falls_because_of_switching(source: Source) -> Finding:
     name, rate = "server_switches_per_s", "messages_per_second"
     evidence = [
-        _line(row, f"{row.values[name]:.0f} context switches per second in the server, {row.values[rate]:.0f} echoes")
-        for row in _by_clients([row for row in source.rows if row.usable and row.rate == 0], name)
+        line_of(row, f"{row.values[name]:.0f} context switches per second in the server, {row.values[rate]:.0f} echoes")
+        for row in by_clients([row for row in source.rows if row.usable and row.rate == 0], name)
     ]
     own = [row for row in source.threads() if row.get(name) and row.get(rate)]
     if len(own) < CLIENTS_MIN or own[-1].clients < SWITCHING_CLIENTS:
@@ -243,87 +256,23 @@ def shared_context_saves(source: Source) -> Finding:
     return Finding(SUPPORTED if saved >= SAVED_PERCENT else CONTRADICTED, because, evidence)
 
 
-def limits(source: Source) -> Finding:
-    """Use the capacity model of `bench scale --capacity` in the environment, and the rows."""
-    modelled = {
-        key.removeprefix("capacity "): text for key, text in source.environment.items() if key.startswith("capacity ")
-    }
-    evidence = [f"{kind}: {text}" for kind, text in modelled.items()]
-    if parts := source.environment.get("capacity_parts"):
-        evidence.append(f"parts: {parts}")
-    good = [row for row in source.rows if row.usable and row.get("success_percent") == 100]
-    ran = [row for row in good if row.get("peak_clients") == row.clients]
-    if ran:
-        most = max(ran, key=lambda row: row.clients)
-        evidence.append(_line(most, "all at once"))
-    rdma = re.search(r"at most (\d+), bound by ([a-z ]+)", modelled.get("rdma", ""))
-    memory = re.search(r"memory: (\d+)", modelled.get("rdma", ""))
-    if rdma is None or memory is None:
-        return Finding(
-            NOT_TESTABLE,
-            "needs the model from the measured cost of a client of each kind (bench scale --capacity)",
-            evidence,
-        )
-    because = (
-        f"by measured costs this machine's memory allows {int(memory[1])} clients over RDMA, and the server at "
-        f"most {int(rdma[1])}, "
-        f"bound by {rdma[2]}; 8.5 KB per client and 750000 by memory need {8500 * 750_000 / 2**30:.3g} GiB, which "
-        "the claim does not state"
-    )
-    near = abs(int(memory[1]) - 750_000) <= KIB_TOLERANCE * 750_000 and int(rdma[1]) >= 100_000
-    return Finding(SUPPORTED if near else CONTRADICTED, because, evidence)
-
-
 JUDGES: dict[str, Judge] = {
     "S3.1": all_succeed,
     "S3.2": connect_time_constant,
-    "S3.3": latency_flat,
+    "S3.3a": latency_flat,
+    "S3.3b": latency_below_maximum,
     "S3.4": memory_linear,
     "S3.5": threads_for_clients,
-    "S3.6": throughput_peaks_at_1000,
+    "S3.6a": throughput_peaks_at_1000,
+    "S3.6b": throughput_stays_above,
     "S3.7": falls_because_of_switching,
     "S3.8": shared_context_saves,
-    "S3.9": limits,
+    "S3.9a": limits.threads,
+    "S3.9b": limits.memory,
+    "S3.9c": limits.event_driven,
+    "S3.10": resources.psn_exchange_over_tls,
+    "S3.11": resources.connecting_scales,
+    "S3.12": resources.thread_creation,
+    "S3.13": limits.queue_pairs,
+    "S3.14": resources.cpu_manageable,
 }
-
-
-def _constant(rows: list[Row], name: str, unit: str, what: str, note: str, evidence: list[str]) -> Finding:
-    rows = [row for row in rows if row.get(name)]
-    values = [row.values[name] for row in rows]
-    if not rows:
-        return Finding(NOT_TESTABLE, "no valid row over RDMA", evidence)
-    span = f"{rows[0].clients} to {rows[-1].clients} clients"
-    because = f"{what} {min(values):.3g} to {max(values):.3g} {unit} from {span}{note}"
-    # One counterexample contradicts a claim; support needs a range of clients.
-    if max(values) > CONSTANT * min(values):
-        return Finding(CONTRADICTED, because, evidence)
-    if len(rows) < CLIENTS_MIN or rows[-1].clients < SPAN * rows[0].clients:
-        return Finding(
-            NOT_TESTABLE, f"{because}: too few different numbers of clients for a claim about scale", evidence
-        )
-    return Finding(SUPPORTED, because, evidence)
-
-
-def _by_clients(rows: list[Row] | tuple[Row, ...], name: str) -> list[Row]:
-    return sorted(
-        (row for row in rows if row.get(name) is not None), key=lambda row: (row.transport, row.rate, row.clients)
-    )
-
-
-def _counts(rows: list[Row]) -> str:
-    return ", ".join(str(count) for count in sorted({row.clients for row in rows}))
-
-
-def _at_once(row: Row) -> str:
-    peak = row.get("peak_clients")
-    return "" if peak is None else f", {peak:.0f} at once"
-
-
-def _line(row: Row, text: str, more: str = "") -> str:
-    pace = f", {row.rate:.0f}/s offered" if row.rate else ""
-    mark = "" if row.usable else f" ({row.validity}: {row.reason})"
-    sharing = f" on {row.shared} shared queue pairs" if row.shared else ""
-    if row.is_rival:
-        return f"{row.system} with {row.clients} clients over {row.transport}: {text}{mark}"
-    kind = (", a thread for each" if row.engine == "threads" else "") + (f", {row.apart}" if row.apart else "")
-    return f"{row.clients} clients over {row.transport or '?'}{sharing}{kind}{pace}: {text}{more}{mark}"

@@ -13,7 +13,7 @@ COLUMNS = (
     *("experiment", "mode", "msg", "window", "iters", "mops", "gib", "op", "window_mode", "device", "mtu"),
     *("posted", "completed", "delivered", "lost", "duplicated", "reordered", "spread", "mops_low", "mops_high"),
     *("p50_us", "p99_us", "p999_us", "p9999_us", "rtt_before_ns", "rtt_after_ns", "rtt_class"),
-    *("validity", "reason", "repetitions"),
+    *("qps", "senders", "receiver_qps", "qps_used", "validity", "reason", "repetitions"),
 )
 SIZES = (32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 ENVIRONMENT = {
@@ -72,6 +72,14 @@ def row(mode: str, msg: int, window: int, window_mode: str, mops: float | None, 
         cells[name] = sum(each[name] for each in repetitions)
     cells |= {"lost": cells["posted"] - cells["delivered"], "rtt_class": "near", "repetitions": repetitions}
     return cells | trips | latency | changes
+
+
+def row_of_queue_pairs(mode: str, qps: int, mops: float, senders: int = 1) -> dict[str, object]:
+    """Return a row of 64 B at window 64 whose messages come from `qps` queue pairs."""
+    cells = row(mode, 64, 64, "credit", mops)
+    counts = {"receiver_qps": qps if mode == "RC" else 1, "qps_used": qps}
+    cells["repetitions"] = [each | counts for each in cells["repetitions"]]
+    return cells | counts | {"experiment": "qp_sweep", "qps": qps, "senders": senders}
 
 
 def rows() -> list[dict[str, object]]:

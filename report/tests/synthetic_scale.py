@@ -31,7 +31,7 @@ def repetition(cell: Row, rate: float, wanted: Row) -> Row:
     connected = BEFORE + round(wanted["kib"] * 1024 * clients)
     one = {"cell": cell, "failure": "", "good": clients - lost, "connected": clients, "echoes": echoes}
     one |= {"echoes_squared": (clients - lost) * MESSAGES**2, "payload_bytes": echoes * SIZE, "latencies": echoes}
-    one |= {"connecting_ns": round(wanted["connect_ms"] * 3e6), "counted": echoes}
+    one |= {"connecting_ns": round(wanted["connecting_ms"] * 1e4 * clients), "counted": echoes}
     one |= dict.fromkeys(("messages_ns", "window_ns", "counted_ns"), took)
     one |= {"connect_sum_ns": round(wanted["connect_ms"] * 1e6) * clients}
     one |= {"latency_sum_ns": round(wanted["latency_ms"] * 1e6) * echoes}
@@ -42,14 +42,16 @@ def repetition(cell: Row, rate: float, wanted: Row) -> Row:
     one |= dict.fromkeys(("send_posts", "receive_posts"), echoes if rdma else None)
     one |= {"connect_p50_ms": wanted["connect_ms"] * 0.9, "connect_p99_ms": wanted["connect_ms"] * 1.4}
     one |= {"latency_p50_ms": wanted["latency_ms"] * 0.8, "latency_p99_ms": wanted["latency_ms"] * 3}
-    return one | {"latency_max_ms": wanted["latency_max_ms"], "round_trip_ns": 110.0} | QUIET
+    one |= {"latency_max_ms": wanted["latency_max_ms"], "round_trip_ns": 110.0} | QUIET
+    return one if wanted["cpu_percent"] is None else one | {"server_cpu_ns": round(took * wanted["cpu_percent"] / 100)}
 
 
 def row(clients: int, **changes: object) -> Row:
     """Return a row of a server whose figures do not depend on the number of clients.
 
     A change is a value of the cell (`rate`, `engine`, `transport`), or one of: `per_second` and
-    `spread` for the rate of the repetitions, `connect_ms`, `latency_ms`, `latency_max_ms`, `kib`
+    `spread` for the rate of the repetitions, `connecting_ms` for 100
+    clients, `cpu_percent` of the server, `connect_ms`, `latency_ms`, `latency_max_ms`, `kib`
     for each connection, `threads`, `lost` clients.
     """
     cell: Row = {"clients": clients, "system": "verbena", "transport": "rdma", "connect": "tls-psn"}
@@ -58,7 +60,9 @@ def row(clients: int, **changes: object) -> Row:
     cell |= {"warmup_s": 0, "seconds": 0} | {name: value for name, value in changes.items() if name in cell}
     wanted: Row = {"per_second": cell["rate"] or 30000, "spread": FACTORS, "connect_ms": 15, "latency_ms": 0.28}
     wanted |= {"latency_max_ms": 5, "kib": 8.3, "threads": clients + 2 if cell["engine"] == "threads" else 3}
-    wanted |= {"lost": 0} | {name: value for name, value in changes.items() if name not in cell}
+    wanted |= {"lost": 0, "connecting_ms": 15, "cpu_percent": None} | {
+        name: value for name, value in changes.items() if name not in cell
+    }
     repetitions = [repetition(cell, wanted["per_second"] * factor, wanted) for factor in wanted["spread"]]
     return cell | figures(repetitions) | {"reason": "", "repetitions": json.dumps(repetitions)}
 

@@ -36,8 +36,11 @@ def test_published_rows_judge_their_own_claims() -> None:
         "S1.3": "contradicted",
         "S1.4": "not testable",
         "S1.5": "contradicted",
-        "S1.6": "contradicted",
-        "S1.7": "contradicted",
+        "S1.6a": "contradicted",
+        "S1.6b": "not testable",
+        "S1.6c": "contradicted",
+        "S1.7a": "not testable",
+        "S1.7b": "contradicted",
     }
 
 
@@ -55,12 +58,53 @@ def test_verdicts_follow_the_synthetic_rows(tmp_path: Path) -> None:
     found = verdicts(source(tmp_path))
     assert found["S1.1"] == "supported"
     assert found["S1.3"] == "not testable"
-    assert found["S1.5"] == found["S1.4"] == found["S1.6"] == "contradicted"
+    assert found["S1.5"] == found["S1.4"] == found["S1.6a"] == found["S1.6c"] == "contradicted"
+    assert found["S1.6b"] == "not testable"
+    assert found["S1.7a"] == "supported", "UD leads at window 4 with local windows alone"
+
+
+def of_queue_pairs(tmp_path: Path, ud_rates: dict[int, float], **changes: object) -> rows.Source:
+    """Return rows in which RC has 2 Mops with any number of queue pairs."""
+    table = []
+    for qps, rate in ud_rates.items():
+        table.append(synthetic.row_of_queue_pairs("RC", qps, 2.0, **changes))
+        table.append(synthetic.row_of_queue_pairs("UD", qps, rate, **changes))
+    return source(tmp_path, table)
+
+
+@pytest.mark.parametrize(
+    ("ud_rates", "verdict"),
+    [
+        ({1: 1.0, 100: 3.0, 1000: 3.0}, "supported"),
+        ({1: 3.0, 100: 3.0, 1000: 1.0}, "contradicted"),
+        ({1: 3.0, 100: 3.0, 1000: 2.0}, "not testable"),
+        ({1: 3.0, 100: 3.0}, "not testable"),
+        ({1: 3.0}, "not testable"),
+    ],
+)
+def test_one_queue_pair_of_ud_is_judged_against_many_of_rc(
+    tmp_path: Path, ud_rates: dict[int, float], verdict: str
+) -> None:
+    of = of_queue_pairs(tmp_path, ud_rates)
+    assert {row.validity for row in of.queue_pairs} == {"valid"}, [row.reason for row in of.queue_pairs]
+    assert len(of.queue_pairs) == 2 * len(ud_rates) and not of.rows
+    found = verdicts(of)
+    assert found["S1.6b"] == verdict
+    assert found["S1.6a"] == "not testable", "one size at one window says nothing of others"
+
+
+def test_rows_of_several_senders_do_not_decide_about_queue_pairs(tmp_path: Path) -> None:
+    assert verdicts(of_queue_pairs(tmp_path, {100: 3.0, 1000: 3.0}, senders=4))["S1.6b"] == "not testable"
+
+
+def test_rows_of_many_queue_pairs_stand_beside_the_same_cell_of_one(tmp_path: Path) -> None:
+    of = source(tmp_path, [synthetic.row("RC", 64, 64, "credit", 2.0), synthetic.row_of_queue_pairs("RC", 4, 2.0)])
+    assert (len(of.rows), len(of.queue_pairs)) == (1, 1)
 
 
 def test_a_lead_with_local_windows_only_is_reported(tmp_path: Path) -> None:
-    finding = claims.ud_faster_because_of_header_and_pipeline(source(tmp_path), "local")
-    assert "UD leads in 8 cells with local windows, and still leads in 0 of them" in finding.because
+    finding = claims.ud_faster_without_acknowledgements(source(tmp_path), "local")
+    assert "UD leads in 8 cells with local windows, and in 0 of them" in finding.because
 
 
 def test_ud_above_the_mtu_that_delivered_nothing_contradicts_its_lead(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,10 @@ def test_published_rows_support_no_claim() -> None:
 
 def test_a_server_as_it_was_claimed_supports_what_can_be_tested(tmp_path: Path) -> None:
     found = verdicts(source(tmp_path, both_paces()))
-    assert [found[f"S3.{number}"] for number in (1, 2, 3, 4)] == ["supported"] * 4
-    assert all(found[f"S3.{number}"] == "not testable" for number in (5, 7, 8, 9))
+    good = ("1", "2", "3a", "3b", "4", "6b", "10", "11", "14")
+    assert {number: found[f"S3.{number}"] for number in good} == dict.fromkeys(good, "supported")
+    assert all(found[f"S3.{number}"] == "not testable" for number in ("5", "7", "8", "9a", "9b", "9c", "12"))
+    assert found["S3.13"] == "contradicted", "20000 queue pairs are more than 10,000"
 
 
 @pytest.mark.parametrize(
@@ -65,28 +68,65 @@ def test_a_server_as_it_was_claimed_supports_what_can_be_tested(tmp_path: Path) 
     [
         ("S3.1", {"lost": 200}),
         ("S3.2", {"connect_ms": 30}),
-        ("S3.3", {"latency_ms": 0.6}),
-        ("S3.3", {"latency_max_ms": 7}),
+        ("S3.3a", {"latency_ms": 0.6}),
+        ("S3.3b", {"latency_max_ms": 7}),
         ("S3.4", {"kib": 12}),
-        ("S3.6", {"per_second": 1000}),
+        ("S3.6b", {"per_second": 1000, "rate": 0}),
+        ("S3.11", {"connecting_ms": 100}),
+        ("S3.14", {"cpu_percent": 130}),
     ],
 )
 def test_one_row_of_20000_clients_contradicts(tmp_path: Path, claim: str, changes: dict[str, object]) -> None:
-    table = [row(count, rate=rate, **(changes if count == 20000 else {})) for rate in (0, 1000) for count in COUNTS]
+    table = [
+        row(count, **({"rate": rate} | (changes if count == 20000 else {})))
+        for rate in ((0,) if "rate" in changes else (0, 1000))
+        for count in COUNTS
+    ]
     assert verdicts(source(tmp_path, table))[claim] == "contradicted"
 
 
 def test_a_peak_at_1000_clients_is_supported_if_it_is_the_claimed_one(tmp_path: Path) -> None:
     rates = {10: 924, 100: 6337, 1000: 9656, 5000: 4808, 10000: 2462, 20000: 2342}
     assert (
-        verdicts(source(tmp_path, [row(count, per_second=rate) for count, rate in rates.items()]))["S3.6"]
+        verdicts(source(tmp_path, [row(count, per_second=rate) for count, rate in rates.items()]))["S3.6a"]
         == "supported"
     )
     rates[5000] = 12000
     assert (
-        verdicts(source(tmp_path, [row(count, per_second=rate) for count, rate in rates.items()]))["S3.6"]
+        verdicts(source(tmp_path, [row(count, per_second=rate) for count, rate in rates.items()]))["S3.6a"]
         == "contradicted"
     )
+
+
+@pytest.mark.parametrize(
+    ("threads_ms", "clients", "verdict"),
+    [(30, 2000, "supported"), (15, 2000, "contradicted"), (30, 1000, "not testable")],
+)
+def test_thread_creation_is_judged_by_both_engines_above_1000_clients(
+    tmp_path: Path, threads_ms: float, clients: int, verdict: str
+) -> None:
+    table = [row(clients), row(clients, engine="threads", connecting_ms=threads_ms)]
+    assert verdicts(source(tmp_path, table))["S3.12"] == verdict
+
+
+def with_model(tmp_path: Path, **capacity: str) -> dict[str, str]:
+    of = source(tmp_path, [row(200), row(1000)])
+    environment = of.environment | {f"capacity {kind.replace('_', ', ')}": text for kind, text in capacity.items()}
+    return verdicts(replace(of, environment=environment))
+
+
+def test_the_capacity_model_decides_each_limit(tmp_path: Path) -> None:
+    text = "9 KiB; memory: {}; descriptors: 20000; queue pairs: {}; at most {}, bound by memory"
+    ours = {"rdma": text.format(400000, 1 << 20, 400000), "rdma_a thread for each": "9 KiB; threads: 96000; at most 1"}
+    found = with_model(tmp_path, **ours)
+    assert [found[f"S3.{number}"] for number in ("9a", "9b", "9c", "13")] == [
+        *("contradicted", "contradicted", "supported", "contradicted")
+    ]
+    theirs = {"rdma": text.format(750000, 5000, 5000), "rdma_a thread for each": "9 KiB; threads: 30000; at most 1"}
+    found = with_model(tmp_path, **theirs)
+    assert [found[f"S3.{number}"] for number in ("9a", "9b", "9c", "13")] == [
+        *("supported", "supported", "contradicted", "supported")
+    ]
 
 
 def test_few_clients_do_not_support_a_claim_about_scale(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ HEADER = "experiment,mode,msg,window,iters,mops,gib\n"
         (HEADER + "msg_sweep,RC,32,4,1,fast,0.1\n", "line 2: mops 'fast' is not a number"),
         (HEADER + "msg_sweep,RC,32,4,1,nan,0.1\n", "not a finite number"),
         (HEADER + "msg_sweep,RC,0,4,1,1.0,0.1\n", "msg '0' is not a positive whole number"),
-        (HEADER + "latency,RC,32,4,1,1.0,0.1\n", "experiment 'latency' is not msg_sweep"),
+        (HEADER + "latency,RC,32,4,1,1.0,0.1\n", "experiment 'latency' is not one of msg_sweep, qp_sweep"),
         (HEADER + "msg_sweep,RC,32,4,1,1.0,0.1\n" * 2, "line 3: the same cell as line 2"),
         ("{", "not JSON"),
         ('{"rows": 3}', 'without a list "rows"'),

@@ -232,8 +232,8 @@ def test_the_threads_engine_has_a_thread_for_each_client(programs: Programs) -> 
     row = re.search(r"^ +30 +100\.00%.* (\d+)$", ran.out, re.MULTILINE)
     assert row and 31 <= int(row[1]) <= 36, ran
     assert "clients are connected and idle" in ran.out, ran
-    too_many = programs.run("performance_test", "-c", 1001, "--engine", "threads")
-    assert too_many.status == 1 and "at most 1000" in too_many.err, too_many
+    too_many = programs.run("performance_test", "-c", 2001, "--engine", "threads")
+    assert too_many.status == 1 and "at most 2000" in too_many.err, too_many
     assert programs.run("echo_server", "--engine", "threads").status == 2
 
 

@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "bench/rcud/fan_in_sender.h"
+
+namespace verbena::rcud {
+namespace {
+
+constexpr std::size_t line = 64;
+constexpr auto supervision = std::chrono::milliseconds(1);
+
+// Reports to the senders in other threads what the watcher saw, and to the watcher their question
+// whether the receiver is idle.
+class Relay {
+public:
+	explicit Relay(const Watcher& watcher) : watcher_(watcher) {}
+
+	// In the thread of the first sender.
+	Watch look(bool silent) {
+		const Watch seen = watcher_(asked_.exchange(false) || silent);
+		if (seen == Watch::finished) finished_.store(true);
+		if (seen == Watch::abandon) abandoned_.store(true);
+		if (seen == Watch::receiver_idle) idle_answers_.fetch_add(1);
+		return abandoned_.load() ? Watch::abandon : seen;
+	}
+
+	// In the thread of another sender, whose own `answers_seen` begins at 0.
+	Watch look_from_beside(bool silent, std::uint32_t& answers_seen) {
+		if (silent) asked_.store(true);
+		if (abandoned_.load()) return Watch::abandon;
+		if (finished_.load()) return Watch::finished;
+		const std::uint32_t answers = idle_answers_.load();
+		const bool answered = std::exchange(answers_seen, answers) != answers;
+		return silent && answered ? Watch::receiver_idle : Watch::go_on;
+	}
+
+	void abandon() { abandoned_.store(true); }
+
+private:
+	const Watcher& watcher_;
+	std::atomic<bool> asked_ = false, finished_ = false, abandoned_ = false;
+	std::atomic<std::uint32_t> idle_answers_ = 0;
+};
+
+}  // namespace
+
+FanInSenders::FanInSenders(
+	const lib::OpenDevice& device, const Cell& cell, const Shape& shape, std::uint32_t inline_wanted)
+	: device_(device), cell_(cell), words_(std::size_t{cell.senders} * line) {
+	region_ = take(lib::make_memory_region(
+		device.domain.get(), words_.data(), words_.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+	for (std::uint32_t i = 0; i < cell.senders; ++i)
+		senders_.push_back(std::make_unique<FanInSender>(
+			device, cell, shape, inline_wanted, i, reinterpret_cast<std::uint64_t*>(words_.data() + i * line), psn_));
+}
+
+FanInAddress FanInSenders::address() const {
+	return {.psn = psn_,
+		.qkey = Endpoint::default_qkey,
+		.lid = device_.port.lid,
+		.mtu = device_.mtu_bytes(),
+		.gid = lib::format_gid(device_.choice.gid),
+		.credit_words = reinterpret_cast<std::uint64_t>(words_.data()),
+		.credit_rkey = region_->rkey};
+}
+
+std::vector<std::uint32_t> FanInSenders::qpns() const {
+	std::vector<std::uint32_t> numbers;
+	for (std::uint32_t i = 0; i < cell_.qps; ++i)
+		numbers.push_back(senders_[i % cell_.senders]->qpn(i / cell_.senders));
+	return numbers;
+}
+
+void FanInSenders::connect(const FanInAddress& remote, std::span<const std::uint32_t> remote_qpns) {
+	for (const auto& each : senders_) each->connect(remote, remote_qpns);
+}
+
+void FanInSenders::run(const Run& run, const Watcher& watcher, Sent& sent) {
+	Relay relay(watcher);
+	std::vector<Sent> parts(senders_.size());
+	std::exception_ptr failure;  // the first one: the others follow from it
+	std::once_flag failed;
+	std::atomic<std::size_t> running = senders_.size() - 1;
+	const auto guarded = [&](const auto& work) {
+		try {
+			work();
+		} catch (...) {
+			std::call_once(failed, [&] { failure = std::current_exception(); });
+			relay.abandon();
+		}
+	};
+	{
+		std::vector<std::jthread> threads;
+		for (std::size_t i = 1; i < senders_.size(); ++i)
+			threads.emplace_back([&, i] {
+				std::uint32_t answers_seen = 0;
+				guarded([&] {
+					senders_[i]->run(
+						run, [&](bool silent) { return relay.look_from_beside(silent, answers_seen); }, parts[i]);
+				});
+				running.fetch_sub(1);
+			});
+		guarded([&] {
+			senders_[0]->run(run, [&](bool silent) { return relay.look(silent); }, parts[0]);
+			for (; running.load() > 0; std::this_thread::sleep_for(supervision)) relay.look(false);
+		});
+	}
+	sent = {};
+	for (const Sent& part : parts) {
+		sent.posted += part.posted;
+		sent.completed += part.completed;
+		sent.consumed += part.consumed;
+		sent.took_ns = std::max(sent.took_ns, part.took_ns);
+		sent.latency_ns.merge(part.latency_ns);
+	}
+	if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace verbena::rcud
