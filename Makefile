@@ -7,7 +7,7 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs nic test slow inject lint same-code bench bench-full bench-peers sim fuzz asan tsan interop \
+.PHONY: help build programs nic test slow inject lint same-code bench bench-full bench-peers results sim fuzz asan tsan interop \
 	ecosystem hostile nightly weekly coverage fuzz-corpus newcomer clean
 
 help: ## print this list
@@ -64,6 +64,10 @@ rcud:
 bench-peers: build ## measure our NIC, UCX, iperf3 and the machine in turn and print the ratios
 	@$(NEEDS) peers
 	@$(PYTHON) bench/peers/run $(BUILD)
+
+results: programs ## measure all that the published claims need (45 minutes, resumable) and write docs/results/<machine class>/
+	@$(NEEDS) bench
+	@$(PYTHON) -B bench/results/run $(BUILD)
 
 sim: build ## run the simulator's scenarios, then random traffic by SEEDS (1:500), with and without loss
 	@$(BUILD)/nic_sim_test --gtest_brief=1
