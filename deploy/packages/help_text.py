@@ -96,7 +96,10 @@ def parse(words: tuple[str, ...], text: str) -> Command:
             section[-1].text = f"{section[-1].text} {line.strip()}".strip()
         elif entry := ENTRY.match(line):
             section.append(Entry(entry["head"], entry["text"] or ""))
-    command.description = " ".join(line.strip() for line in description if line.strip())
+    # "Run a program: verbena run [OPTIONS] -- PROGRAM" has the usage that the parser does not know.
+    whole = " ".join(line.strip() for line in description if line.strip())
+    command.description, _, usage = whole.partition(f": {' '.join(words)} ")
+    command.usage = usage or command.usage
     return command
 
 

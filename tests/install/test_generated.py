@@ -58,6 +58,7 @@ def test_each_subcommand_has_a_page_with_its_options(pages: Path) -> None:
     assert {"verbena.1.gz", "verbena-run.1.gz", "verbena-bench-kv.1.gz", "verbena-report.1.gz"} <= names
     page = gzip.decompress((pages / "man" / "verbena-run.1.gz").read_bytes()).decode()
     assert "\\fB\\-\\-log\\fR \\fI{error,warn,info,debug}\\fR" in page and ".SH EXAMPLES" in page
+    assert ".B verbena run\n[OPTIONS] [\\-\\-] PROGRAM [ARGUMENTS]\n" in page
 
 
 def test_the_page_of_a_program_has_each_of_its_options(pages: Path) -> None:
