@@ -16,6 +16,9 @@ function(copy_with_includes from to)
 	endforeach()
 endfunction()
 
-file(REMOVE_RECURSE ${STAGE})
+# Two installations from one build folder may run at the same time.
+string(RANDOM LENGTH 12 suffix)
+set(STAGE ${STAGE}-${suffix})
 copy_with_includes(lib/include/verbena/rpc.h rpc.h)
 file(INSTALL ${STAGE}/ DESTINATION ${DESTINATION}/verbena)
+file(REMOVE_RECURSE ${STAGE})
