@@ -7,8 +7,8 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs nic test slow inject lint same-code bench bench-full bench-peers results sim fuzz asan tsan interop \
-	ecosystem hostile nightly weekly coverage fuzz-corpus newcomer clean
+.PHONY: help build programs nic packages packages-test test slow inject lint same-code bench bench-full bench-peers results \
+	sim fuzz asan tsan interop ecosystem hostile nightly weekly coverage fuzz-corpus newcomer clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,17 @@ nic: ## build libverbena-nic.so alone, into build-nic/; it needs no library but 
 	@$(NEEDS) nic
 	@$(CONFIGURE) nic >/dev/null
 	@cmake --build build-nic -- --quiet
+
+packages: ## build the Debian packages, with man pages and completion, into build-packages/debian/
+	@$(NEEDS) build packages
+	@$(CONFIGURE) packages >/dev/null
+	@cmake --build build-packages --target programs documentation -- --quiet
+	@cd build-packages && rm -rf debian && cpack -G DEB >cpack.log 2>&1 || { tail -n 40 cpack.log >&2; exit 1; }
+	@ls -1 build-packages/debian/*.deb
+
+packages-test: packages ## lint, install, use, upgrade and purge the packages in a bare Debian 12 (chroot)
+	@$(NEEDS) newcomer
+	@tests/install/trial build-packages
 
 test: build ## run all tests; the last line counts passed, failed and skipped
 	@$(NEEDS) test bench inject ecosystem
@@ -138,4 +149,4 @@ newcomer: ## run both commands of the README on a bare Debian 12, in a chroot
 	@tests/newcomer/run
 
 clean: ## remove the build folders
-	rm -rf build build-dev build-asan build-tsan build-fuzz build-same build-coverage build-nightly
+	rm -rf build build-dev build-asan build-tsan build-fuzz build-same build-coverage build-nightly build-packages

@@ -101,7 +101,8 @@ std::vector<std::string> sanitizers_of(const Program& program) {
 
 std::expected<std::string, std::string> find_nic() {
 	const auto folder = std::filesystem::path(bench::own_executable()).parent_path();
-	for (const auto& candidate : {folder / "libverbena-nic.so", folder.parent_path() / "lib" / "libverbena-nic.so"}) {
+	for (const std::filesystem::path place : {".", VERBENA_BIN_TO_LIB}) {
+		const auto candidate = (folder / place / "libverbena-nic.so").lexically_normal();
 		if (!std::filesystem::exists(candidate)) continue;
 		if (candidate.string().find_first_of(" \t:;$") != std::string::npos)
 			return std::unexpected(fmt::format(
@@ -109,8 +110,8 @@ std::expected<std::string, std::string> find_nic() {
 				candidate.string()));
 		return candidate.string();
 	}
-	return std::unexpected(
-		"cannot find libverbena-nic.so beside this program or in ../lib: build it ('make build') or install it");
+	return std::unexpected("cannot find libverbena-nic.so beside this program or in " VERBENA_BIN_TO_LIB
+						   ": build it ('make build') or install it");
 }
 
 std::string preload_list(const std::vector<std::string>& sanitizers, const std::string& nic, std::string_view before) {

@@ -27,8 +27,8 @@ std::optional<Refusal> refusal_of(const Program& program);
 // every other library.
 std::vector<std::string> sanitizers_of(const Program& program);
 
-// The path of libverbena-nic.so, which is beside this executable (in a build folder) or in ../lib
-// (installed). The error is a message with the way out.
+// The path of libverbena-nic.so, which is beside this executable (in a build folder) or in
+// the folder of libraries of the same installation. The error is a message with the way out.
 std::expected<std::string, std::string> find_nic();
 
 // The value of LD_PRELOAD: runtimes of sanitizers, the NIC, and then the libraries of `before`, the

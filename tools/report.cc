@@ -12,13 +12,22 @@
 namespace verbena::tools {
 namespace {
 
+// The folder of the report package: VERBENA_REPORT, or `report` beside the build folder, or that of
+// the installation that this program belongs to. The last one need not exist.
+std::filesystem::path find_package() {
+	if (const char* const named = std::getenv("VERBENA_REPORT"); named != nullptr && *named != '\0') return named;
+	const auto folder = std::filesystem::path(bench::own_executable()).parent_path();
+	const auto beside_the_build = folder.parent_path() / "report";
+	if (std::filesystem::exists(beside_the_build / "__main__.py")) return beside_the_build;
+	return (folder / VERBENA_BIN_TO_DATA / "report").lexically_normal();
+}
+
 // Returns, with an exit code, only on failure.
 int report(const std::vector<std::string>& arguments) {
-	const char* named = std::getenv("VERBENA_REPORT");
-	const auto folder = std::filesystem::path(bench::own_executable()).parent_path().parent_path();
-	const std::filesystem::path package = named != nullptr ? std::filesystem::path(named) : folder / "report";
+	const std::filesystem::path package = find_package();
 	if (!std::filesystem::exists(package / "__main__.py"))
-		return complain("cannot find the report package in " + package.string() + ": set VERBENA_REPORT to its folder");
+		return complain("cannot find the report package in " + package.string() +
+			": install it (component python, Debian package python3-verbena), or set VERBENA_REPORT to its folder");
 
 	const std::string path = package.string();
 	std::vector<char*> argv{const_cast<char*>("python3"), const_cast<char*>(path.c_str())};

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 	void *store;
 	char key[16], *value;
 	size_t length, size = 1 << 20;
-	struct kv_counters counters;
+	struct kv_counters counters = {.size = sizeof counters};
 
 	need(kv_open(argc > 1 ? argv[1] : "127.0.0.1", &store), NULL);
 	for (int i = 0; i < 1000; ++i) {

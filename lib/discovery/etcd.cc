@@ -3,10 +3,10 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <chrono>
 #include <tuple>
 
 #include "base/check.h"
-#include "base/time.h"
 
 namespace verbena::discovery {
 namespace {
@@ -76,61 +76,68 @@ std::expected<EtcdPrefix, std::string> read_etcd(std::string_view text) {
 	return where;
 }
 
-Etcd::Etcd(EtcdPrefix where) : where_(std::move(where)), multi_(curl_multi_init()), easy_(curl_easy_init()) {
+Etcd::Etcd(EtcdPrefix where) : where_(std::move(where)), curl_(CurlLibrary::load()) {
+	if (!curl_) return;
+	multi_ = curl_->multi_init();
+	easy_ = curl_->easy_init();
 	check(multi_ != nullptr && easy_ != nullptr, "libcurl has memory");
 }
 
 Etcd::~Etcd() {
-	curl_easy_cleanup(easy_);
-	curl_multi_cleanup(multi_);
+	if (!curl_) return;
+	curl_->easy_cleanup(easy_);
+	curl_->multi_cleanup(multi_);
 }
 
 void Etcd::stop() {
-	stopped_ = true;
-	curl_multi_wakeup(multi_);
+	{
+		const std::lock_guard guard(lock_);
+		stopped_ = true;
+	}
+	stops_.notify_all();
+	if (curl_) curl_->multi_wakeup(multi_);
 }
 
 bool Etcd::sleep(std::uint32_t milliseconds) {
-	const Nanoseconds until = monotonic_now() + Nanoseconds{milliseconds} * 1'000'000;
-	for (Nanoseconds now; !stopped_ && (now = monotonic_now()) < until;)
-		curl_multi_poll(multi_, nullptr, 0, static_cast<int>((until - now) / 1'000'000 + 1), nullptr);
-	return !stopped_;
+	std::unique_lock guard(lock_);
+	return !stops_.wait_for(guard, std::chrono::milliseconds(milliseconds), [this] { return stopped_.load(); });
 }
 
 Etcd::Result<void> Etcd::post(const std::string& path, const std::string& body, const Take& take, long patience_ms) {
+	if (!curl_) return std::unexpected(curl_.error());
 	const std::string url = where_.url + path;
 	bool enough = false;
 	const Take until_enough = [&](std::string_view bytes) {
 		enough = enough || !take(bytes);
 		return !enough;
 	};
-	curl_easy_reset(easy_);
-	curl_easy_setopt(easy_, CURLOPT_URL, url.c_str());
-	curl_easy_setopt(easy_, CURLOPT_POSTFIELDS, body.c_str());
-	curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, take_bytes);
-	curl_easy_setopt(easy_, CURLOPT_WRITEDATA, &until_enough);
-	curl_easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(easy_, CURLOPT_FAILONERROR, 1L);
-	curl_easy_setopt(easy_, CURLOPT_NOPROXY, "*");
-	curl_easy_setopt(easy_, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_->easy_reset(easy_);
+	curl_->easy_setopt(easy_, CURLOPT_URL, url.c_str());
+	curl_->easy_setopt(easy_, CURLOPT_POSTFIELDS, body.c_str());
+	curl_->easy_setopt(easy_, CURLOPT_WRITEFUNCTION, take_bytes);
+	curl_->easy_setopt(easy_, CURLOPT_WRITEDATA, &until_enough);
+	curl_->easy_setopt(easy_, CURLOPT_NOSIGNAL, 1L);
+	curl_->easy_setopt(easy_, CURLOPT_FAILONERROR, 1L);
+	curl_->easy_setopt(easy_, CURLOPT_NOPROXY, "*");
+	curl_->easy_setopt(easy_, CURLOPT_TCP_KEEPALIVE, 1L);
 	// Keepalive ends a watch of a host that has died.
-	curl_easy_setopt(easy_, CURLOPT_TCP_KEEPIDLE, 5L);
-	curl_easy_setopt(easy_, CURLOPT_TCP_KEEPINTVL, 5L);
-	curl_easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, connect_patience_ms);
-	curl_easy_setopt(easy_, CURLOPT_TIMEOUT_MS, patience_ms);
-	curl_multi_add_handle(multi_, easy_);
+	curl_->easy_setopt(easy_, CURLOPT_TCP_KEEPIDLE, 5L);
+	curl_->easy_setopt(easy_, CURLOPT_TCP_KEEPINTVL, 5L);
+	curl_->easy_setopt(easy_, CURLOPT_CONNECTTIMEOUT_MS, connect_patience_ms);
+	curl_->easy_setopt(easy_, CURLOPT_TIMEOUT_MS, patience_ms);
+	curl_->multi_add_handle(multi_, easy_);
 	CURLcode result = CURLE_ABORTED_BY_CALLBACK;
 	for (int running = 1; running > 0 && !stopped_ && !enough;) {
-		if (curl_multi_perform(multi_, &running) != CURLM_OK) break;
+		if (curl_->multi_perform(multi_, &running) != CURLM_OK) break;
 		int left = 0;
-		for (const CURLMsg* message; (message = curl_multi_info_read(multi_, &left)) != nullptr;)
+		for (const CURLMsg* message; (message = curl_->multi_info_read(multi_, &left)) != nullptr;)
 			if (message->msg == CURLMSG_DONE) result = message->data.result;
-		if (running > 0 && !enough) curl_multi_poll(multi_, nullptr, 0, 1000, nullptr);
+		if (running > 0 && !enough) curl_->multi_poll(multi_, nullptr, 0, 1000, nullptr);
 	}
-	curl_multi_remove_handle(multi_, easy_);
+	curl_->multi_remove_handle(multi_, easy_);
 	if (enough) return {};
 	if (stopped_) return std::unexpected("stopped");
-	if (result != CURLE_OK) return std::unexpected("etcd at " + where_.url + ": " + curl_easy_strerror(result));
+	if (result != CURLE_OK) return std::unexpected("etcd at " + where_.url + ": " + curl_->easy_strerror(result));
 	return {};
 }
 

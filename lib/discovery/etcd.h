@@ -3,18 +3,19 @@
 //
 // Threads: one thread makes calls; any thread may call stop(), resume() and stopped().
 // Owns: its libcurl handles.
-// Errors: one sentence; "stopped" after stop().
+// Errors: one sentence; "stopped" after stop(). All calls fail if the machine has no libcurl.
 #pragma once
 
-#include <curl/curl.h>
-
 #include <atomic>
+#include <condition_variable>
 #include <expected>
 #include <functional>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "lib/discovery/curl_library.h"
 #include "lib/discovery/members.h"
 
 namespace verbena::discovery {
@@ -66,9 +67,12 @@ private:
 		const std::function<bool(std::string_view)>& take, long patience_ms = 0);
 
 	EtcdPrefix where_;
-	CURLM* multi_;
-	CURL* easy_;
+	const std::expected<CurlLibrary, std::string>& curl_;
+	CURLM* multi_ = nullptr;
+	CURL* easy_ = nullptr;
 	std::atomic<bool> stopped_{false};
+	std::mutex lock_;  // held while stopped_ changes and a sleeper looks at it
+	std::condition_variable stops_;
 };
 
 }  // namespace verbena::discovery

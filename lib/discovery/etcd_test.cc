@@ -98,5 +98,23 @@ TEST(Etcd, AWatchThatNeverReportsAnEventEndsByItsSize) {
 	EXPECT_TRUE(calls.wait_for_change(1).has_value());
 }
 
+TEST(Etcd, AMachineWithoutLibcurlGetsTheNameOfThePackage) {
+	const auto missing = load_curl("libcurl-that-no-machine-has.so");
+	ASSERT_FALSE(missing.has_value());
+	EXPECT_NE(missing.error().find("libcurl4"), std::string::npos) << missing.error();
+	const auto another = load_curl("libc.so.6");
+	ASSERT_FALSE(another.has_value());
+	EXPECT_NE(another.error().find("has no curl_"), std::string::npos) << another.error();
+}
+
+TEST(Etcd, StopEndsASleepAndResumeAllowsTheNext) {
+	Etcd calls(read_etcd("etcd://127.0.0.1:1/here").value());
+	std::jthread stops([&] { calls.stop(); });
+	EXPECT_FALSE(calls.sleep(60'000));
+	stops.join();
+	calls.resume();
+	EXPECT_TRUE(calls.sleep(1));
+}
+
 }  // namespace
 }  // namespace verbena::discovery

@@ -4,6 +4,8 @@
 // Owns: a Core belongs to its handle and to all values in registered memory that are not released.
 #include "lib/include/verbena/kv.h"
 
+#include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <unordered_map>
@@ -327,9 +329,10 @@ int kv_open_with(char* servername, const kv_options* options, void** kv_handle) 
 	*kv_handle = nullptr;
 	kv_options wanted{};
 	if (options != nullptr) {
-		if (options->size != sizeof wanted)
-			return fail_open(KV_INVALID, "kv_options.size must be the sizeof(struct kv_options) of this library");
-		wanted = *options;
+		if (options->size < sizeof options->size || options->size > sizeof wanted)
+			return fail_open(
+				KV_INVALID, "kv_options.size is not sizeof(struct kv_options) of this version or an earlier one");
+		std::memcpy(&wanted, options, options->size);
 	}
 	return open(servername, wanted, kv_handle);
 }
@@ -444,11 +447,12 @@ const char* kv_strerror(int result) {
 }
 
 int kv_read_counters(void* kv_handle, kv_counters* counters) {
-	if (counters == nullptr) return KV_INVALID;
+	if (counters == nullptr || counters->size < sizeof counters->size) return KV_INVALID;
 	return on(kv_handle, [&](Handle& handle) {
 		const ClientCounters of = handle.shards->counters();
 		verbena::channel::RcTransport* const transport = handle.core->session->transport();
-		*counters = {.operations = of.operations,
+		const kv_counters all{.size = counters->size,
+			.operations = of.operations,
 			.messages = of.records_sent + of.records_received,
 			.eager = of.eager,
 			.reads = of.reads,
@@ -457,6 +461,9 @@ int kv_read_counters(void* kv_handle, kv_counters* counters) {
 			.copied = of.copied,
 			.registrations = transport == nullptr ? 0 : transport->memory().counters().registrations,
 			.one_sided = of.one_sided};
+		const std::size_t known = std::min(counters->size, sizeof all);
+		std::memcpy(counters, &all, known);
+		std::memset(reinterpret_cast<std::byte*>(counters) + known, 0, all.size - known);
 		return int{KV_OK};
 	});
 }

@@ -110,7 +110,7 @@ static void rule(char *server, size_t eager_max, size_t size, int eager)
 {
 	static char value[50000];
 	void *store = NULL;
-	struct kv_counters counters;
+	struct kv_counters counters = {.size = sizeof counters};
 	struct kv_options options = {.size = sizeof options, .eager_max = eager_max};
 	EXPECT(kv_open_with(server, &options, &store) == KV_OK);
 	EXPECT(kv_setn(store, "rule", 4, value, size) == KV_OK);
@@ -155,11 +155,33 @@ static void threads(void *store)
 	EXPECT(kv_flush(store) == KV_OK);
 }
 
+/* The library serves programs that were built with another version of the header, whose structures
+ * have fewer or more members. */
+static void versions(char *server, void *store)
+{
+	struct {
+		struct kv_counters known;
+		unsigned long long later;
+	} newer = {.known = {.size = sizeof newer}, .later = 7};
+	EXPECT(kv_read_counters(store, &newer.known) == KV_OK);
+	EXPECT(newer.known.size == sizeof newer && newer.known.operations > 0 && newer.later == 0);
+	struct kv_counters older = {.size = offsetof(struct kv_counters, messages), .messages = 7};
+	EXPECT(kv_read_counters(store, &older) == KV_OK && older.operations > 0 && older.messages == 7);
+	struct kv_counters none = {.size = 0};
+	EXPECT(kv_read_counters(store, &none) == KV_INVALID);
+
+	void *second = NULL;
+	struct kv_options options = {.size = offsetof(struct kv_options, device)};
+	EXPECT(kv_open_with(server, &options, &second) == KV_OK && kv_close(second) == KV_OK);
+	options.size = sizeof options + 1;
+	EXPECT(kv_open_with(server, &options, &second) == KV_INVALID && second == NULL);
+}
+
 int main(int argc, char **argv)
 {
 	void *store = NULL;
 	char *kept = NULL;
-	struct kv_counters counters;
+	struct kv_counters counters = {.size = sizeof counters};
 	struct kv_options options = {.size = sizeof options, .transport = argv[2], .protocol = argv[3]};
 	EXPECT(argc == 4);
 	struct kv_options wrong = {.size = sizeof wrong, .transport = "pigeon"};
@@ -176,6 +198,7 @@ int main(int argc, char **argv)
 	EXPECT(kv_setn(store, "kept", 4, "kept", 4) == KV_OK);
 	EXPECT(kv_get(store, "again", &kept) == KV_OK);
 	EXPECT(kv_read_counters(store, &counters) == KV_OK && counters.operations > 3000);
+	versions(argv[1], store);
 	EXPECT(kv_close(store) == KV_OK);
 	store = NULL;
 	/* A value may be released after its handle has been closed. */

@@ -28,7 +28,7 @@ static int fail(void *store)
 int main(int argc, char **argv)
 {
 	void *store;
-	struct kv_counters counters;
+	struct kv_counters counters = {.size = sizeof counters};
 	if (argc != 3) return 2;
 	const unsigned count = (unsigned)atoi(argv[2]);
 	memset(value, 'v', sizeof value);

@@ -47,7 +47,7 @@ FLOORS: dict[str, set[str]] = {
     "lib/rpc": {"lib/discovery", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "lib/kv": {"lib/include", "lib/discovery", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "lib/metrics": {"lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
-    "lib/include": {"lib/rpc", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
+    "lib/include": {"lib/rpc", "lib/discovery", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "bench/table": {"base"},
     "bench/judge": {"bench/table", "base"},
     "bench/sweep": {"bench/judge", "bench/table", "base"},

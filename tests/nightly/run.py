@@ -44,6 +44,7 @@ NIGHTLY = [
     Step("hostile", "hostile", 3600),
     Step("interop", "interop", 2 * 3600),
     Step("slow", "slow", 3600),
+    Step("packages-test", "packages-test", 3600),
 ]
 WEEKLY = [
     Step("fuzz-600", "fuzz", 3 * 3600, ("FUZZ_SECONDS=600",)),

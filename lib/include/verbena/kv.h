@@ -95,7 +95,8 @@ VERBENA_KV_API int kv_flush(void* kv_handle);
  * value that begins there copies nothing. The same holds for large values from kv_getn(). */
 VERBENA_KV_API char* kv_alloc(void* kv_handle, size_t size);
 
-/* A member that is NULL or 0 means its default, except `size`, which must be set. */
+/* A member that is NULL or 0 means its default, except `size`, which must be set. Later versions
+ * add members at the end; a program that was built with an earlier version keeps working. */
 struct kv_options {
 	size_t size; /* sizeof(struct kv_options) */
 	int insecure; /* 1: authenticate no peer, and do not encrypt the set-up */
@@ -120,8 +121,9 @@ VERBENA_KV_API const char* kv_last_error(void* kv_handle);
 /* One sentence about a result code; a constant. */
 VERBENA_KV_API const char* kv_strerror(int result);
 
-/* Totals of this handle since kv_open(). */
+/* Totals of this handle since kv_open(). Later versions add members at the end. */
 struct kv_counters {
+	size_t size; /* sizeof(struct kv_counters), set by the caller */
 	unsigned long long operations; /* SET, GET and DEL */
 	unsigned long long messages; /* records sent and received: requests, answers, releases */
 	/* Requests that are complete in one message: GETs by message, DELs, eager SETs. */
@@ -133,7 +135,8 @@ struct kv_counters {
 	unsigned long long registrations; /* memory registrations with the adapter (ibv_reg_mr) */
 	unsigned long long one_sided; /* GETs by RDMA READ alone, without a message */
 };
-/* Fills in *counters. */
+/* Fills in the first `counters->size` bytes of *counters. Members that this version of the library
+ * does not know become 0. */
 VERBENA_KV_API int kv_read_counters(void* kv_handle, struct kv_counters* counters);
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@
 //     load_balancer   spreads requests over several servers          lib/rpc/load_balancer.h
 //     context<T>      answers a call later, from any thread          lib/rpc/context.h
 //     stream<In, Out> items that a function reads and writes         lib/rpc/stream.h
+//     Registration    enters a server into a list that etcd keeps    lib/discovery/members.h
 //
 // The aliases below are the names that the library coro_rpc uses. The published
 // examples of coro_rpc compile once their include and namespace lines are replaced by
@@ -19,6 +20,7 @@
 //   collectAll() rethrow the exception of a task.
 #pragma once
 
+#include "lib/discovery/members.h"
 #include "lib/rpc/client.h"
 #include "lib/rpc/client_pool.h"
 #include "lib/rpc/load_balancer.h"

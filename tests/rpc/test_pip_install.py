@@ -1,4 +1,4 @@
-"""Programs outside of this tree, built against an installation by `cmake --install` and pip."""
+"""The Python client, installed by pip. tests/install has programs in C++."""
 
 import contextlib
 import os
@@ -25,31 +25,6 @@ def serving(environment: dict[str, str]) -> Iterator[str]:
     ) as server:
         yield server.stdout.readline().split()[-1]
         server.stdin.close()
-
-
-def test_an_example_builds_against_an_installation_and_runs(tmp_path: Path) -> None:
-    prefix = tmp_path / "usr"
-    command = ["cmake", "--install", BUILD, "--component", "rpc", "--prefix", prefix]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    (pc,) = prefix.rglob("verbena-rpc.pc")
-    environment = os.environ | {"PKG_CONFIG_PATH": str(pc.parent), "XDG_CONFIG_HOME": str(tmp_path)}
-    words = ["pkg-config", f"--define-variable=prefix={prefix}", "--cflags", "--libs", "verbena-rpc"]
-    flags = subprocess.run(
-        words, capture_output=True, text=True, timeout=20, env=environment, check=True
-    ).stdout.split()
-    for name in ("client.cc", "functions.h"):
-        shutil.copy(ROOT / "examples" / "rpc" / name, tmp_path)
-    # -O0, because the test only asks whether it builds and runs.
-    command = ["g++", "-O0", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "client.cc", *flags, "-o", "client"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert not done.stderr, done.stderr
-    with serving(environment) as port:
-        done = subprocess.run(
-            [tmp_path / "client", port], capture_output=True, text=True, timeout=30, env=environment, check=False
-        )
-    assert done.returncode == 0 and done.stdout.startswith("echo: hello rdma"), done.stdout + done.stderr
 
 
 def test_the_python_client_works_after_pip_install(tmp_path: Path) -> None:

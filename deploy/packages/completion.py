@@ -1,0 +1,128 @@
+"""Writes the completion of bash, zsh and fish from help texts."""
+
+from __future__ import annotations
+
+import re
+
+from help_text import Command, Entry
+
+# Subcommands that another program and its arguments follow.
+BEFORE_A_PROGRAM = {("verbena", "run"), ("verbena", "doctor")}
+
+
+def quoted(text: str) -> str:
+    """Return a text as one word of a POSIX shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def bash(command: Command) -> str:
+    """Return the file that bash-completion loads for this program."""
+    function = "_" + re.sub(r"\W", "_", command.name)
+    paths, words, choices = [], [], []
+    for each in command.family():
+        path = " ".join(each.words)
+        names = [name for entry in each.options for name in entry.names]
+        subcommands = [entry.head.split()[0] for entry in each.subcommands]
+        paths += [quoted(f"{path} {name}") for name in subcommands]
+        words.append(f"\t\t{quoted(path)}) options={quoted(' '.join(names))} below={quoted(' '.join(subcommands))} ;;")
+        choices += [
+            f"\t\t{quoted(f'{path} {name}')}) values={quoted(' '.join(entry.choices))} ;;"
+            for entry in each.options
+            if entry.choices
+            for name in entry.names
+        ]
+        choices += [
+            f"\t\t{quoted(f'{path} {name}')}) takes_value=1 ;;"
+            for entry in each.options
+            if entry.value and not entry.choices
+            for name in entry.names
+        ]
+    programs = "|".join(quoted(" ".join(path)) for path in sorted(BEFORE_A_PROGRAM) if path[0] == command.words[0])
+    run = f'\tcase "$path" in {programs}) COMPREPLY=($(compgen -c -- "$word")); return ;; esac\n' if programs else ""
+    known = "|".join(paths) or "''"
+    return f"""# bash completion of {command.name}, made from its help text
+{function}() {{
+\tlocal word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} path={quoted(command.words[0])}
+\tlocal options= below= values= takes_value= i
+\tfor ((i = 1; i < COMP_CWORD; ++i)); do
+\t\tcase "$path ${{COMP_WORDS[i]}}" in {known}) path="$path ${{COMP_WORDS[i]}}" ;; esac
+\tdone
+\tcase "$path" in
+{chr(10).join(words)}
+\tesac
+\tcase "$path $before" in
+{chr(10).join(choices) or "		*) ;;"}
+\tesac
+\tCOMPREPLY=()
+\tif [ -n "$values" ]; then COMPREPLY=($(compgen -W "$values" -- "$word")); return; fi
+\tif [ -n "$takes_value" ]; then return; fi
+\tif [[ $word == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word")); return; fi
+\tif [ -n "$below" ]; then COMPREPLY=($(compgen -W "$below" -- "$word")); return; fi
+{run}}}
+complete -o default -F {function} {command.name}
+"""
+
+
+def zsh_option(entry: Entry) -> list[str]:
+    """Return the specifications of _arguments for one option."""
+    text = re.sub(r"[\[\]:]", " ", entry.text)
+    value = f":value:({' '.join(entry.choices)})" if entry.choices else ":value:_files" if entry.value else ""
+    return [f"{name}[{text}]{value}" for name in entry.names]
+
+
+def zsh(command: Command) -> str:
+    """Return the completion function that zsh loads for this program."""
+    function = "_" + command.name
+    lines = [f"#compdef {command.name}", f"# zsh completion of {command.name}, made from its help text", ""]
+    for each in command.family():
+        lines.append(f"_{each.name}() {{")
+        if each.subcommands:
+            described = [quoted(f"{e.head.split()[0]}:{e.text.replace(':', ' ')}") for e in each.subcommands]
+            lines += [
+                "\tlocal -a commands",
+                f"\tcommands=({' '.join(described)})",
+                "\tif ((CURRENT == 2)) && [[ $words[2] != -* ]]; then _describe command commands; return; fi",
+                "\tcase $words[2] in",
+            ]
+            lines += [
+                f"\t\t{child.words[-1]}) shift words; ((CURRENT--)); _{child.name}; return ;;"
+                for child in each.children
+            ]
+            lines.append("\tesac")
+        arguments = [quoted(each_option) for entry in each.options for each_option in zsh_option(entry)]
+        rest = "'*::program:_normal'" if each.words in BEFORE_A_PROGRAM else "'*:file:_files'"
+        lines += [f"\t_arguments {' '.join([*arguments, rest])}", "}", ""]
+    return "\n".join([*lines, f'{function} "$@"', ""])
+
+
+def fish_condition(command: Command) -> str:
+    """Return the condition under which the words of a line have led to this command."""
+    tests = [f"__fish_seen_subcommand_from {word}" for word in command.words[1:]]
+    below = [entry.head.split()[0] for entry in command.subcommands]
+    if below:
+        tests.append(f"not __fish_seen_subcommand_from {' '.join(below)}")
+    return "; and ".join(tests)
+
+
+def fish(command: Command) -> str:
+    """Return the completion file of fish for this program."""
+    lines = [f"# fish completion of {command.name}, made from its help text"]
+    for each in command.family():
+        condition = fish_condition(each)
+        start = f"complete -c {command.name}" + (f" -n {quoted(condition)}" if condition else "")
+        for entry in each.subcommands:
+            lines.append(f"{start} -f -a {entry.head.split()[0]} -d {fish_quoted(entry.text)}")
+        if each.words in BEFORE_A_PROGRAM:
+            lines.append(f"{start} -x -a '(__fish_complete_subcommand)'")
+        for entry in each.options:
+            words = [f"-{'l' if name.startswith('--') else 's'} {name.lstrip('-')}" for name in entry.names]
+            if entry.choices:
+                words.append(f"-x -a {fish_quoted(' '.join(entry.choices))}")
+            elif entry.value:
+                words.append("-r")
+            lines.append(f"{start} {' '.join(words)} -d {fish_quoted(entry.text)}")
+    return "\n".join([*lines, ""])
+
+
+def fish_quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,78 @@
+"""Writes man pages from help texts."""
+
+from __future__ import annotations
+
+import re
+
+from help_text import Command, Entry
+
+ENVIRONMENT = (
+    "The variables that the programs and the NIC read are listed in docs/environment.md of the sources, "
+    "which the package installs as /usr/share/doc/verbena/environment.md."
+)
+
+
+def escaped(text: str) -> str:
+    """Return a text that roff prints as it is."""
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
+    return "\n".join("\\&" + line if line.startswith(".") else line for line in text.split("\n"))
+
+
+def entries(title: str, found: list[Entry]) -> list[str]:
+    lines = [f".SH {title}"]
+    for entry in found:
+        names = ", ".join(f"\\fB{escaped(name)}\\fR" for name in entry.names) or f"\\fB{escaped(entry.head)}\\fR"
+        value = f" \\fI{escaped(entry.value)}\\fR" if entry.names and entry.value else ""
+        lines += [".TP", names + value, escaped(entry.text or "No description.")]
+    return lines
+
+
+def footer(lines: list[str]) -> list[str]:
+    """The examples, and the sentences after them."""
+    made: list[str] = []
+    in_example = False
+    for line in lines:
+        if line.lower().startswith("examples:"):
+            made += [".SH EXAMPLES"]
+        elif exit_codes := re.match(r"[Ee]xit codes?:? ?(.*)", line):
+            made += [".fi"] * in_example + [".SH EXIT STATUS", escaped(exit_codes[1])]
+            in_example = False
+        elif line.startswith(" "):
+            made += [".nf"] * (not in_example) + [escaped(line.rstrip())]
+            in_example = True
+        elif line:
+            made += [".fi"] * in_example
+            made += [".PP"] * bool(made and made[-1] == ".fi") + [escaped(line)]
+            in_example = False
+    return made + [".fi"] * in_example
+
+
+def page(command: Command, version: str) -> str:
+    """Return the man page of one command in roff."""
+    program = command.words[0]
+    others = [f".BR {escaped(child.name)} (1)" for child in command.children]
+    if len(command.words) > 1:
+        others.append(f".BR {escaped('-'.join(command.words[:-1]))} (1)")
+    elif program != "verbena":
+        others.append(".BR verbena (1)")
+    usage = command.usage.removeprefix(" ".join(command.words)).strip()
+    lines = [
+        f'.TH "{escaped(command.name.upper())}" 1 "" "Verbena {version}" "Verbena"',
+        ".SH NAME",
+        f"{escaped(command.name)} \\- {escaped(command.description[:1].lower() + command.description[1:].rstrip('.'))}",
+        ".SH SYNOPSIS",
+        f".B {escaped(' '.join(command.words))}",
+        escaped(usage),
+        ".SH DESCRIPTION",
+        escaped(command.description),
+    ]
+    if command.positionals:
+        lines += entries("ARGUMENTS", command.positionals)
+    if command.subcommands:
+        lines += entries("COMMANDS", command.subcommands)
+    lines += entries("OPTIONS", command.options)
+    lines += footer(command.footer)
+    lines += [".SH ENVIRONMENT", escaped(ENVIRONMENT)]
+    if others:
+        lines += [".SH SEE ALSO", " ,\n".join(others)]
+    return "\n".join(line for line in lines if line) + "\n"

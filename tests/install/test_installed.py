@@ -1,0 +1,100 @@
+"""The files of each component, and the installed programs at work in a moved prefix."""
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import COMPONENTS, ROOT, install, run, serving
+
+FILES = {
+    "nic": {"bin/verbena", "lib/libverbena-nic.so", "lib/verbena/libibverbs.so", "lib/verbena/libibverbs.so.1"},
+    "tools": {
+        f"bin/{name}" for name in ("kv_client", "performance_test", "rc_client", "rc_server", "ud_client", "ud_server")
+    },
+    "servers": {"bin/echo_server", "bin/kv_server"},
+    # The whole version of the library follows.
+    "kv": {"lib/libverbena-kv.so.0"},
+}
+# The libraries that libverbena-kv needs, and those below them.
+KV_NEEDS_MAX = 16
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_has_its_files_and_no_other(component: str, tmp_path: Path) -> None:
+    files = install(tmp_path, component)
+    if component == "dev":
+        assert {Path(name).name for name in files if "/detail/" not in name} == {
+            *("kv.h", "rpc.h", "libverbena-kv.so", "libverbena-rpc.a", "verbena-kv.pc", "verbena-rpc.pc"),
+            *("verbena-config.cmake", "verbena-config-version.cmake"),
+            *(f"verbena-{name}{end}.cmake" for name in ("nic", "kv", "rpc") for end in ("", "-relwithdebinfo")),
+        }
+    elif component == "python":
+        assert {"share/verbena/report/__main__.py", "share/verbena/bench/published/claims.csv"} <= files
+        assert {Path(name).parts[0] for name in files} == {"lib", "share"}
+        assert not any("test" in name or "__pycache__" in name for name in files), files
+    else:
+        assert {name for name in files if not re.search(r"\.so\.0\.", name)} == FILES[component]
+
+
+def test_programs_and_libraries_name_no_folder_but_by_their_own(prefix: Path) -> None:
+    """A build folder in the search path of an installed file works on one machine only."""
+    files = [*(prefix / "bin").iterdir(), *prefix.rglob("*.so.0"), *prefix.rglob("libverbena-nic.so")]
+    for path in files:
+        found = re.findall(r"R(?:UN)?PATH.*\[(.*)\]", run("readelf", "-d", path))
+        expected = {"libverbena-nic.so": [], "libverbena-kv.so.0": ["$ORIGIN"]}.get(path.name, ["$ORIGIN/../lib"])
+        assert found == expected, path
+    text = "".join(path.read_text() for path in prefix.rglob("*") if path.suffix in {".pc", ".cmake"})
+    assert str(ROOT) not in text and str(prefix.parent) not in text
+
+
+def test_the_library_of_the_store_needs_few_libraries(prefix: Path) -> None:
+    """libcurl, which only clients of etcd use, comes with 27 others."""
+    needed = run("ldd", next(prefix.rglob("libverbena-kv.so.0")))
+    assert "libcurl" not in needed and "liblmdb" not in needed and "not found" not in needed, needed
+    assert len(needed.splitlines()) <= KV_NEEDS_MAX, needed
+    assert "SONAME" in (dynamic := run("readelf", "-d", next(prefix.rglob("libverbena-kv.so.0"))))
+    assert "[libverbena-kv.so.0]" in dynamic
+
+
+def test_verbena_finds_the_nic_of_its_own_prefix(prefix: Path, environment: dict[str, str]) -> None:
+    verbena = prefix / "bin" / "verbena"
+    environment = environment | {"VERBENA_DEVICES": "vb_lo"}
+    assert "vb_lo" in run(verbena, "devices", env=environment)
+    assert "hca_id:\tvb_lo" in run(verbena, "run", "--", "ibv_devinfo", env=environment)
+    paths = run(verbena, "run", "--", "sh", "-c", "echo $LD_PRELOAD $LD_LIBRARY_PATH", env=environment).split()
+    assert paths == [str(next(prefix.rglob("libverbena-nic.so"))), str(prefix / "lib" / "verbena")]
+
+
+def test_verbena_writes_a_report_with_the_published_table(
+    prefix: Path, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    table = next(prefix.rglob("rc_vs_ud.csv"))
+    page = tmp_path / "page.html"
+    run(prefix / "bin" / "verbena", "report", table, "-o", page, env=environment, cwd=tmp_path)
+    assert "<svg" in page.read_text() or "<img" in page.read_text()
+
+
+def test_a_missing_report_is_named_with_its_component(tmp_path: Path, environment: dict[str, str]) -> None:
+    install(tmp_path, "nic")
+    said = run(tmp_path / "bin" / "verbena", "report", "x.csv", env=environment, status=1)
+    assert f"{tmp_path}/share/verbena/report" in said and "component python" in said
+
+
+def test_the_installed_client_reaches_the_installed_server(prefix: Path, environment: dict[str, str]) -> None:
+    server = prefix / "bin" / "kv_server"
+    with serving(server, "--listen", "127.0.0.1", "--port", "0", environment=environment) as said:
+        where = said.split("listening at ")[1].split(",")[0]
+        answer = run(prefix / "bin" / "kv_client", where, stdin=None, input="SET key value\nGET key\n", env=environment)
+    assert "value\n" in answer
+
+
+def test_the_installed_python_client_can_be_imported(prefix: Path, environment: dict[str, str]) -> None:
+    (package,) = prefix.rglob("verbena_rpc")
+    found = run(
+        "/usr/bin/python3",
+        "-B",
+        "-c",
+        "import verbena_rpc; print(verbena_rpc.__file__)",
+        env=environment | {"PYTHONPATH": str(package.parent)},
+    )
+    assert found.strip() == str(package / "__init__.py")
