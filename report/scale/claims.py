@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Judgement, judge_each
+from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding
 from report.scale.rows import Row, Source
 
 COUNTS = (10, 100, 1000, 5000, 10000, 20000)
@@ -34,18 +34,13 @@ PEAK, PEAK_AT, FLOOR = 9656, 1000, 2000
 Judge = Callable[[Source], Finding]
 
 
-def judge_all(source: Source) -> list[Judgement]:
-    judges = dict.fromkeys(JUDGES, _not_of_the_published) if source.published else JUDGES
-    return judge_each(source, "connection_scale", judges)
-
-
-def _not_of_the_published(_: Source) -> Finding:
+def _not_of_the_published(judge: Judge) -> Judge:
+    """Return a judge that finds the published rows unable to test a claim."""
     because = (
         "each row's clients did other work (-n, -d, -t), and the threads are far fewer than the clients that the "
-        "table calls concurrent; "
-        "the program that made them waits with usleep() and opens no connection"
+        "table calls concurrent; the program that made them waits with usleep() and opens no connection"
     )
-    return Finding(NOT_TESTABLE, because)
+    return lambda source: Finding(NOT_TESTABLE, because) if source.published else judge(source)
 
 
 def all_succeed(source: Source) -> Finding:
@@ -275,15 +270,15 @@ def limits(source: Source) -> Finding:
 
 
 JUDGES: dict[str, Judge] = {
-    "S3.1": all_succeed,
-    "S3.2": connect_time_constant,
-    "S3.3": latency_flat,
-    "S3.4": memory_linear,
-    "S3.5": threads_for_clients,
-    "S3.6": throughput_peaks_at_1000,
-    "S3.7": falls_because_of_switching,
-    "S3.8": shared_context_saves,
-    "S3.9": limits,
+    "S3.1": _not_of_the_published(all_succeed),
+    "S3.2": _not_of_the_published(connect_time_constant),
+    "S3.3": _not_of_the_published(latency_flat),
+    "S3.4": _not_of_the_published(memory_linear),
+    "S3.5": _not_of_the_published(threads_for_clients),
+    "S3.6": _not_of_the_published(throughput_peaks_at_1000),
+    "S3.7": _not_of_the_published(falls_because_of_switching),
+    "S3.8": _not_of_the_published(shared_context_saves),
+    "S3.9": _not_of_the_published(limits),
 }
 
 
