@@ -124,7 +124,4 @@ def _flat(value: object) -> str:
         return str(value).lower()
     if isinstance(value, list | dict):
         return json.dumps(value)
-    if isinstance(value, float):
-        return repr(value)
-    # A lone surrogate, which JSON can express, has no UTF-8.
-    return str(value).encode("utf-8", "replace").decode("utf-8")
+    return repr(value) if isinstance(value, float) else str(value)
