@@ -62,7 +62,7 @@ class Experiment:
     # The heads of the columns of numbers in the rows' table, by the name of the column. A column in
     # which every row is empty or 0 is left out.
     columns: dict[str, str]
-    figures: tuple[Figure, ...]  # the first is the rate; those with an interval are shown with it
+    figures: tuple[Figure, ...]  # they are compared with those of an earlier run
     # The cell in whose plot a row's percentiles are, and the label of its line there.
     spectrum: Callable[[Row], tuple[str, str]]
     words: dict[str, str] = field(default_factory=dict)  # columns of text in the rows' table

@@ -81,7 +81,7 @@
 		return `${dataset.label}: ${number(raw.y)}` + (raw.high > raw.low ? ` [${number(raw.low)}, ${number(raw.high)}]` : "");
 	}
 
-	function axis(plot, title, log, ticks) {
+	function axis(title, log, ticks, points) {
 		const scale = {
 			type: log ? "logarithmic" : "linear",
 			title: {display: true, text: title, color: colour("muted"), font: {size: 11.5}},
@@ -102,13 +102,12 @@
 			}
 			if (!log) scale.ticks.callback = (value) => texts.get(value) ?? number(value);
 		} else {
-			if (!log) {
-				// Bars far above every point would flatten the curves; those are cut at the edge.
-				const points = plot.views.flatMap((view) => view.lines.flatMap((line) => line.points));
-				const most = Math.max(0, ...points.map((point) => point[2]));
-				scale.beginAtZero = true;
-				scale.suggestedMax = Math.min(Math.max(0, ...points.map((point) => point[3])), 1.4 * most);
-			}
+			// Bars far above every point would flatten the curves; those are cut at the edge.
+			const most = points.reduce((top, point) => Math.max(top, point[2]), 0);
+			const bars = points.reduce((top, point) => Math.max(top, point[3]), 0);
+			scale.suggestedMax = log ? 1.15 * most : Math.min(bars, 1.4 * most);
+			if (log) scale.suggestedMin = points.reduce((least, point) => Math.min(least, point[2]), most) / 1.15;
+			else scale.beginAtZero = true;
 			scale.ticks.callback = (value) => {
 				const lead = Number(String(value.toExponential()).split("e")[0]);
 				return !log || [1, 2, 5].includes(lead) ? number(value) : "";
@@ -130,7 +129,7 @@
 			options: {
 				animation: false, responsive: true, maintainAspectRatio: false, parsing: false, normalized: true,
 				interaction: {mode: "nearest", axis: "x", intersect: false},
-				scales: {x: axis(plot, plot.x, logX, ticks), y: axis(plot, plot.y, logY, null)},
+				scales: {x: axis(plot.x, logX, ticks, []), y: axis(plot.y, logY, null, lines.flatMap((line) => line.points))},
 				plugins: {
 					legend: {display: false},
 					tooltip: {

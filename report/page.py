@@ -159,8 +159,7 @@ def _tallies(verdicts: list[Verdict]) -> list[Tally]:
 def row_cells(row: Row, experiment: Experiment, source: Source) -> list[Cell]:
     """Return the cells of a row in the table of rows, after its name."""
     texts = [Cell(row.words.get(name, ""), None, "text") for name in words_used(experiment, source)]
-    shown = {figure.column for figure in experiment.figures}
-    return texts + [_number(row, name, name in shown) for name in columns_used(experiment, source)]
+    return texts + [_number(row, name) for name in columns_used(experiment, source)]
 
 
 def columns_used(experiment: Experiment, source: Source) -> list[str]:
@@ -172,11 +171,11 @@ def words_used(experiment: Experiment, source: Source) -> list[str]:
     return [name for name in experiment.words if len({row.words.get(name) for row in source.rows}) > 1]
 
 
-def _number(row: Row, name: str, with_interval: bool) -> Cell:
+def _number(row: Row, name: str) -> Cell:
     value = row.get(name)
     if value is None:
         return Cell(NO_VALUE, None)
-    if with_interval and row.has_interval(name):
+    if row.has_interval(name):
         low, middle, high = (digits(each) for each in row.interval(name))
         return Cell(f"{middle} [{low}, {high}]", value)
     return Cell(digits(value), value)

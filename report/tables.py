@@ -186,7 +186,9 @@ def digits(value: float) -> str:
         return f"{value:g}"
     if abs(value) >= 1000:
         return f"{value:,.0f}"
-    rounded = f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+    # Rounding may add a digit: 9.998 is 10.0.
+    size = math.floor(math.log10(abs(float(f"{value:.3g}"))))
+    rounded = f"{value:.{max(0, 2 - size)}f}"
     return min(f"{value:.12g}", rounded, key=len) if abs(value) >= 0.001 else rounded
 
 

@@ -12,13 +12,14 @@
 namespace verbena::tools {
 namespace {
 
-// Returns, with an exit code, only on failure.
+// Returns, with an exit code, only on failure. The code is never 1, which means a regression.
 int report(const std::vector<std::string>& arguments) {
 	const char* named = std::getenv("VERBENA_REPORT");
 	const auto folder = std::filesystem::path(bench::own_executable()).parent_path().parent_path();
 	const std::filesystem::path package = named != nullptr ? std::filesystem::path(named) : folder / "report";
 	if (!std::filesystem::exists(package / "__main__.py"))
-		return complain("cannot find the report package in " + package.string() + ": set VERBENA_REPORT to its folder");
+		return complain(
+			"cannot find the report package in " + package.string() + ": set VERBENA_REPORT to its folder", usage);
 
 	const std::string path = package.string();
 	std::vector<char*> argv{const_cast<char*>("python3"), const_cast<char*>(path.c_str())};
@@ -28,7 +29,7 @@ int report(const std::vector<std::string>& arguments) {
 	setenv("VERBENA_PROGRAM", bench::own_executable().c_str(), 1);
 	// Debian's interpreter by its path, because only that one finds Debian's matplotlib.
 	execv("/usr/bin/python3", argv.data());
-	return complain(std::string("cannot run /usr/bin/python3: ") + std::strerror(errno));
+	return complain(std::string("cannot run /usr/bin/python3: ") + std::strerror(errno), usage);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ def _crossover(op: str, sources: list[Source]) -> Chart:
     lines: list[Line] = []
     for source in sources:
         pairs = [pair for pair in source.pairs() if pair[0].op == op]
-        for place, load in enumerate(dict.fromkeys(eager.load for eager, _ in pairs)):
+        for place, load in enumerate(sorted({eager.load for eager, _ in pairs})):
             points = [Point(eager.size, *ratio(other, eager, RATE)) for eager, other in pairs if eager.load == load]
             label = f"window {load[1]}" + (f", {load[2]} clients" if load[2] > 1 else "")
             label = _label(source, sources, label + (", tcp" if load[3] == "tcp" else ""))

@@ -59,11 +59,10 @@ KV = Experiment(
     ),
     compare=compare.compare_all,
     charts=charts.charts,
-    words={"op": "Op", "proto": "Asked for", "protocol": "Protocol", "transport": "Transport"},
+    words={"protocol": "Protocol"},
     columns=COLUMNS,
     figures=(
         Figure("operations_per_second", "Operations per second"),
-        Figure("gigabytes_per_second", "Throughput (GB/s)"),
         Figure(TIMES_ALONE, "P99 beside stalled clients", more_is_better=False),
     ),
     spectrum=_spectrum,

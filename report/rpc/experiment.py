@@ -51,7 +51,6 @@ RPC = Experiment(
     ),
     compare=compare.compare_all,
     charts=charts.charts,
-    words={"request_size": "Size", "transport": "Transport", "mode": "Mode"},
     columns=COLUMNS,
     figures=(
         Figure("qps", "Requests per second"),

@@ -59,7 +59,6 @@ SCALE = Experiment(
     ),
     compare=compare.compare_all,
     charts=charts.charts,
-    words={"transport": "Transport", "engine": "Engine"},
     columns=COLUMNS,
     figures=(
         Figure("messages_per_second", "Echoes per second"),

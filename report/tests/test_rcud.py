@@ -97,7 +97,16 @@ def test_write_rows_never_enter_a_verdict(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "value,text", [(0.4449, "0.445"), (2.9961, "3.00"), (0.01, "0.01"), (15.94, "15.9"), (1234.4, "1,234"), (0.0, "0")]
+    "value,text",
+    [
+        (0.4449, "0.445"),
+        (2.9961, "3.00"),
+        (9.998, "10.0"),
+        (0.01, "0.01"),
+        (15.94, "15.9"),
+        (1234.4, "1,234"),
+        (0.0, "0"),
+    ],
 )
 def test_numbers_have_three_significant_digits_and_no_padding(value: float, text: str) -> None:
     assert digits(value) == text
