@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 
 # `python3 report` runs the folder, so the package's parent must come first in the search path.
@@ -16,7 +17,7 @@ from report import baseline
 from report.compare import Comparison
 from report.experiment import Experiment
 from report.experiments import read_sources
-from report.page import Part, render
+from report.page import CHARTS_MAX, Part, render
 from report.reading import BYTES_MAX, FILES_MAX, ROWS_MAX
 from report.spectrum import spectra
 from report.tables import Source, TableError
@@ -29,7 +30,7 @@ EXAMPLES = f"""examples:
   verbena report bench/published/rc_vs_ud.csv -o published.html
   verbena report new.json -o new.html --baseline old.json --tolerance 5   (in CI: exit code 1 for a regression)
 
-limits: {FILES_MAX} files, {BYTES_MAX >> 20} MiB and {ROWS_MAX} rows each
+limits: {FILES_MAX} files, {BYTES_MAX >> 20} MiB and {ROWS_MAX} rows each; {CHARTS_MAX} plots of each experiment
 
 exit codes:
   0  the page was written, and no figure is worse than in the baseline, if there is one
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> int:
         changes = None
         if options.baseline:
             changes = baseline.changes(read, options.baseline, options.tolerance / 100)
-        parts = [_part(experiment, sources) for experiment, sources in read.items()]
+        parts = [part_of(experiment, sources) for experiment, sources in read.items()]
         pictures = _draw(parts, options.plots or options.output.parent)
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(render(parts, changes), encoding="utf-8")
@@ -62,15 +63,18 @@ def main(arguments: list[str]) -> int:
     return REGRESSION if any(change.verdict == baseline.REGRESSION for change in changes) else GOOD
 
 
-def _part(experiment: Experiment, sources: list[Source]) -> Part:
+def part_of(experiment: Experiment, sources: list[Source]) -> Part:
+    """Judge, compare and chart the tables of one experiment."""
     published = None if any(source.published for source in sources) else experiment.published()
     beside = [*sources, *([published] if published else [])]
+    charts = list(islice(experiment.charts(sources, published), CHARTS_MAX + 1))
     return Part(
         experiment,
         sources,
         published,
         {source.label: experiment.judge_claims(source) for source in beside},
-        experiment.charts(sources, published),
+        charts[:CHARTS_MAX],
+        len(charts) > CHARTS_MAX,
         spectra(experiment, sources),
     )
 

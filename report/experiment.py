@@ -58,7 +58,7 @@ class Experiment:
     # The columns that make the cell: rows of two runs are compared if they agree in them.
     cell: tuple[str, ...]
     compare: Callable[[Source], list[Comparison]]
-    charts: Callable[[list[Source], Source | None], list[Chart]]
+    charts: Callable[[list[Source], Source | None], Iterable[Chart]]  # made one after the other
     # The heads of the columns of numbers in the rows' table, by the name of the column. A column in
     # which every row is empty or 0 is left out.
     columns: dict[str, str]

@@ -23,6 +23,7 @@ from report.tables import NO_VALUE, Row, Source, TableError, digits
 
 FOLDER = Path(__file__).resolve().parent
 # Debian's libjs-chart.js.
+CHARTS_MAX = 60  # plots of one experiment on one page
 LIBRARY = Path("/usr/share/javascript/chart.js/chart.min.js")
 
 
@@ -35,6 +36,7 @@ class Part:
     published: Source | None  # beside the sources; None if one of them is published
     judged: dict[str, list[Judgement]]  # by label
     charts: list[Chart]
+    has_more_charts: bool  # beyond CHARTS_MAX
     spectra: list[Spectrum]
 
     @property
@@ -156,10 +158,10 @@ def _tallies(verdicts: list[Verdict]) -> list[Tally]:
     return made
 
 
-def row_cells(row: Row, experiment: Experiment, source: Source) -> list[Cell]:
+def row_cells(row: Row, words: list[str], columns: list[str]) -> list[Cell]:
     """Return the cells of a row in the table of rows, after its name."""
-    texts = [Cell(row.words.get(name, ""), None, "text") for name in words_used(experiment, source)]
-    return texts + [_number(row, name) for name in columns_used(experiment, source)]
+    texts = [Cell(row.words.get(name, ""), None, "text") for name in words]
+    return texts + [_number(row, name) for name in columns]
 
 
 def columns_used(experiment: Experiment, source: Source) -> list[str]:

@@ -7,6 +7,9 @@ faint.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
+
 from report.charts import (
     BLUE,
     COLOURS,
@@ -43,12 +46,14 @@ QUANTITIES = (
 Work = tuple[str, int, int]  # the operation, its window, and its clients
 
 
-def charts(sources: list[Source], published: Source | None) -> list[Chart]:
+def charts(sources: list[Source], published: Source | None) -> Iterator[Chart]:
     works = dict.fromkeys(load[:3] for source in sources for load in source.loads())
-    made = [_by_size(work, quantity, sources, published) for work in works for quantity in QUANTITIES]
-    made += [_crossover(op, sources) for op in ("SET", "GET")]
-    made += [_sensitivity(varied, sources) for varied in PARAMETERS]
-    return [chart for chart in made if any(not line.behind or len(sources) == 1 for line in chart.lines)]
+    made = chain(
+        (_by_size(work, quantity, sources, published) for work in works for quantity in QUANTITIES),
+        (_crossover(op, sources) for op in ("SET", "GET")),
+        (_sensitivity(varied, sources) for varied in PARAMETERS),
+    )
+    return (chart for chart in made if any(not line.behind or len(sources) == 1 for line in chart.lines))
 
 
 def _by_size(work: Work, quantity: tuple[str, str, str, str], sources: list[Source], published: Source | None) -> Chart:

@@ -34,9 +34,9 @@ QUANTITIES = (
 )
 
 
-def charts(sources: list[Source], published: Source | None) -> list[Chart]:
+def charts(sources: list[Source], published: Source | None) -> Iterator[Chart]:
     windows = sorted({row.window for source in sources for row in source.rows})
-    return [_chart(quantity, window, sources, published) for window in windows for quantity in QUANTITIES]
+    return (_chart(quantity, window, sources, published) for window in windows for quantity in QUANTITIES)
 
 
 def _chart(quantity: Quantity, window: int, sources: list[Source], published: Source | None) -> Chart:

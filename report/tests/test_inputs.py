@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from report.__main__ import part_of
+from report.experiments import read_source
+from report.page import CHARTS_MAX, render
 from report.reading import ROWS_MAX
 from report.tests import synthetic
 from report.tests.running import REPORT, run
@@ -123,3 +126,15 @@ def test_files_of_all_experiments_make_one_page(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "facts.json").read_text(encoding="utf-8"))
     assert [source["experiment"] for source in document["sources"]] == ["rcud", "scale", "rpc", "kv"]
     assert set(document["claims"]) == {path.stem for path in files}
+
+
+def test_a_table_of_many_cells_makes_a_page_that_says_that_it_left_plots_out(tmp_path: Path) -> None:
+    head, line = "experiment,mode,msg,window,iters,mops,gib\n", "msg_sweep,RC,64,{},200000,1.0,0.06\n"
+    text = head + "".join(line.format(window) for window in range(1, ROWS_MAX + 1))
+    (tmp_path / "wide.csv").write_text(text, encoding="utf-8")
+    experiment, source = read_source(tmp_path / "wide.csv", "wide")
+    part = part_of(experiment, [source])
+    assert len(part.charts) == CHARTS_MAX
+    page = render([part], None)
+    assert f"Further plots are left out: a page has at most {CHARTS_MAX}" in page
+    assert page.count(">RC SEND 64 B, window ") >= ROWS_MAX, "every row is in the table"
