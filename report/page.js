@@ -5,6 +5,8 @@
 	const plots = JSON.parse(document.getElementById("plots").textContent);
 	const dark = matchMedia("(prefers-color-scheme: dark)");
 	const shapes = {o: "circle", s: "rect", "^": "triangle", D: "rectRot", v: "triangle", p: "star", h: "rectRounded", "": "line"};
+	// The shapes as characters for the legend: filled, and open for dashed lines.
+	const signs = {o: "●○", s: "■□", "^": "▲△", D: "◆◇", v: "▲△", p: "✱✲", h: "■□", "": "  "};
 	const drawn = new Map();
 	const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 	const faint = (hex, share) => hex + Math.round(share * 255).toString(16).padStart(2, "0");
@@ -155,7 +157,8 @@
 		list.replaceChildren(...state.plot.views[state.view].lines.map((line, place) => {
 			const button = document.createElement("button");
 			const sample = document.createElement("i");
-			sample.style.borderColor = `var(--${line.colour})`;
+			sample.style.color = `var(--${line.colour})`;
+			sample.dataset.mark = signs[line.marker][line.dashed ? 1 : 0];
 			if (line.dashed || line.behind) sample.className = "dashed";
 			button.type = "button";
 			button.className = line.behind ? "behind" : "";

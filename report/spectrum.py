@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from report.charts import COLOURS, Line, Point
+from report.charts import COLOURS, MARKERS, Line, Point
 from report.experiment import Experiment
 from report.tables import Row, Source
 
@@ -41,8 +41,10 @@ def spectra(experiment: Experiment, sources: list[Source]) -> list[Spectrum]:
             points = _points(row, experiment)
             if len(points) > 1:
                 place = len(lines)
-                colour = COLOURS[place % len(COLOURS)]
-                lines.append(Line(label, f"spectrum-{place}", colour, points, behind=not row.usable))
+                turn, place_in_turn = divmod(place, len(COLOURS))
+                colour, marker = COLOURS[place_in_turn], MARKERS[turn % len(MARKERS)]
+                gid, dashed = f"spectrum-{place}", turn % 2 == 1
+                lines.append(Line(label, gid, colour, points, [], dashed, marker, behind=not row.usable))
         if lines:
             made.append(Spectrum(name, lines))
     return made
