@@ -106,16 +106,26 @@ def ud_faster_because_of_header_and_pipeline(source: Source) -> Finding:
             evidence.append(
                 f"{msg} B, window {window}: UD/RC {with_local} with local windows, {with_credit} with credit windows"
             )
+    header = Finding(CONTRADICTED, because, evidence[:1])
     if not window_modes(source):
-        because += "; the pipeline cannot be tested without rows in both window modes"
+        pipeline = Finding(NOT_TESTABLE, "the pipeline cannot be tested without rows in both window modes")
     elif led == 0:
-        because += "; and in no cell with both window modes does UD lead, so there is no lead to explain"
+        because_no_lead = "in no cell with both window modes does UD lead, so there is no lead to explain"
+        pipeline = Finding(NOT_TESTABLE, because_no_lead, evidence[1:])
     else:
-        because += (
-            f"; UD leads in {led} cells with local windows, and still leads in {kept} of them when both wait for "
-            "the receiver"
+        found = (
+            f"UD leads in {led} cells with local windows, and still leads in {kept} of them when both wait for the "
+            "receiver"
         )
-    return Finding(CONTRADICTED, because, evidence)
+        # A lead that ends when both wait for the receiver came from not waiting.
+        pipeline = Finding(
+            SUPPORTED if kept == 0 else NOT_TESTABLE if kept < led else CONTRADICTED, found, evidence[1:]
+        )
+    parts = [
+        Statement("A smaller header", header),
+        Statement("No acknowledgement to wait for, and so a deeper pipeline", pipeline),
+    ]
+    return Finding(CONTRADICTED, f"{because}; {pipeline.because}", evidence, parts)
 
 
 def _in_each_mode(judge: Judge) -> Callable[[Source], Finding]:

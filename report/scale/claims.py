@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding
+from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Statement
 from report.scale.rows import Row, Source
 
 COUNTS = (10, 100, 1000, 5000, 10000, 20000)
@@ -30,6 +30,7 @@ KIB_PER_CLIENT, KIB_TOLERANCE = 8.5 * 1000 / 1024, 0.25
 SWITCHING_CLIENTS = 300
 CONTEXT_CLIENTS, SAVED_PERCENT = 100, 85.0
 PEAK, PEAK_AT, FLOOR = 9656, 1000, 2000
+THREADS_MAX = 30_000  # the clients that a server with threads is claimed to have
 
 Judge = Callable[[Source], Finding]
 
@@ -265,8 +266,26 @@ def limits(source: Source) -> Finding:
         f"bound by {rdma[2]}; 8.5 KB per client and 750000 by memory need {8500 * 750_000 / 2**30:.3g} GiB, which "
         "the claim does not state"
     )
-    near = abs(int(memory[1]) - 750_000) <= KIB_TOLERANCE * 750_000 and int(rdma[1]) >= 100_000
-    return Finding(SUPPORTED if near else CONTRADICTED, because, evidence)
+    near = abs(int(memory[1]) - 750_000) <= KIB_TOLERANCE * 750_000
+    many = int(rdma[1]) >= 100_000
+    threads = re.search(r"at most (\d+)", modelled.get("rdma, a thread for each", ""))
+    parts = [
+        Statement("About 30000 clients by threads", _by_threads(int(threads[1]) if threads else None)),
+        Statement("750000 by memory", _measured(near, f"this machine's memory allows {memory[1]}")),
+        Statement("100000 and more event-driven", _measured(many, f"at most {rdma[1]}, bound by {rdma[2]}")),
+    ]
+    return Finding(SUPPORTED if near and many else CONTRADICTED, because, evidence, parts)
+
+
+def _by_threads(most: int | None) -> Finding:
+    if most is None:
+        return Finding(NOT_TESTABLE, "the model has no server with a thread for each client")
+    near = abs(most - THREADS_MAX) <= KIB_TOLERANCE * THREADS_MAX
+    return _measured(near, f"a server with a thread for each client has at most {most}")
+
+
+def _measured(holds: bool, because: str) -> Finding:
+    return Finding(SUPPORTED if holds else CONTRADICTED, because)
 
 
 JUDGES: dict[str, Judge] = {

@@ -65,6 +65,13 @@ def test_a_lead_with_local_windows_only_is_reported(tmp_path: Path) -> None:
     assert "UD leads in 8 cells with local windows, and still leads in 0 of them" in finding.because
 
 
+def test_the_reasons_of_ud_are_judged_one_by_one(tmp_path: Path) -> None:
+    finding = claims.ud_faster_because_of_header_and_pipeline(source(tmp_path))
+    assert [each.finding.verdict for each in finding.statements] == ["contradicted", "supported"]
+    of_published = claims.ud_faster_because_of_header_and_pipeline(RCUD.published())
+    assert [each.finding.verdict for each in of_published.statements] == ["contradicted", "not testable"]
+
+
 def test_ud_above_the_mtu_that_delivered_nothing_contradicts_its_lead(tmp_path: Path) -> None:
     table = [row for row in synthetic.rows() if not (row["mode"] == "UD" and row["msg"] == 8192)]
     table.append(synthetic.row("UD", 8192, 64, "local", 0.0))

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,16 @@ def test_a_malformed_file_is_a_one_line_error(tmp_path: Path) -> None:
         (tmp_path / "bad.csv").write_text(text, encoding="utf-8")
         done = run("bad.csv", "-o", "page.html", cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), number
+
+
+def test_the_limits_are_judged_one_by_one_from_the_model(tmp_path: Path) -> None:
+    modelled = {
+        "capacity rdma": "at most 65536, bound by queue pairs; memory: 750000",
+        "capacity rdma, a thread for each": "at most 1000, bound by the engine's own limit; memory: 5000",
+    }
+    of = source(tmp_path, [row(100)])
+    found = claims.limits(replace(of, environment=of.environment | modelled))
+    assert found.verdict == "contradicted"
+    assert [each.finding.verdict for each in found.statements] == ["contradicted", "supported", "contradicted"]
+    without = claims.limits(replace(of, environment={"capacity rdma": modelled["capacity rdma"]}))
+    assert without.statements[0].finding.verdict == "not testable"
