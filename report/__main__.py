@@ -18,7 +18,7 @@ from report.compare import Comparison
 from report.experiment import Experiment
 from report.experiments import read_sources
 from report.page import CHARTS_MAX, Part, render
-from report.reading import BYTES_MAX, FILES_MAX, ROWS_MAX
+from report.reading import ALL_BYTES_MAX, BYTES_MAX, FILES_MAX, ROWS_MAX
 from report.spectrum import spectra
 from report.tables import Source, TableError
 
@@ -30,7 +30,8 @@ EXAMPLES = f"""examples:
   verbena report bench/published/rc_vs_ud.csv -o published.html
   verbena report new.json -o new.html --baseline old.json --tolerance 5   (in CI: exit code 1 for a regression)
 
-limits: {FILES_MAX} files, {BYTES_MAX >> 20} MiB and {ROWS_MAX} rows each; {CHARTS_MAX} plots of each experiment
+limits: {FILES_MAX} files of {BYTES_MAX >> 20} MiB and {ROWS_MAX} rows each, {ALL_BYTES_MAX >> 20} MiB together;
+{CHARTS_MAX} plots of each experiment
 
 exit codes:
   0  the page was written, and no figure is worse than in the baseline, if there is one
@@ -193,8 +194,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         help="a figure may be worse by this much without being a regression (default: 0)",
     )
     options = parser.parse_args(arguments)
-    if len(options.files) > FILES_MAX:
-        parser.error(f"{len(options.files)} files: at most {FILES_MAX}")
+    if (count := len(options.files) + len(options.baseline or [])) > FILES_MAX:
+        parser.error(f"{count} files: at most {FILES_MAX}")
     if not 0 <= options.tolerance < 100:
         parser.error("--tolerance: a percentage from 0 to below 100")
     return options

@@ -16,6 +16,7 @@ from report.tables import Table, TableError
 
 # docs/limits.md lists these.
 BYTES_MAX = 32 << 20  # in one file
+ALL_BYTES_MAX = 64 << 20  # in all files together
 ROWS_MAX = 5000  # in one file
 FILES_MAX = 64
 

@@ -23,9 +23,9 @@ CSV = synthetic.csv_text([synthetic.row("RC", 64, 4, "local", 1.0)])
 MEMORY_MAX = 1 << 30
 
 
-def refused(folder: Path, name: str, *more: str) -> str:
-    """Return the one sentence with which a file is refused."""
-    done = run(name, "-o", "page.html", *more, cwd=folder)
+def refused(folder: Path, name: str, *before: str) -> str:
+    """Return the one sentence with which a file is refused, after others that are good."""
+    done = run(*before, name, "-o", "page.html", cwd=folder)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done
     assert "Traceback" not in done.stderr and name in done.stderr and not (folder / "page.html").exists()
     return done.stderr
@@ -74,6 +74,13 @@ def test_more_rows_than_the_limit_are_refused(tmp_path: Path) -> None:
     text = head + "".join(line.format(msg) for msg in range(1, ROWS_MAX + 2))
     (tmp_path / "long.csv").write_text(text, encoding="utf-8")
     assert f"more than {ROWS_MAX} rows" in refused(tmp_path, "long.csv")
+
+
+def test_files_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
+    names = [f"{number}.csv" for number in range(3)]
+    for name in names:
+        (tmp_path / name).write_text(f"{CSV}# padding: {'x' * (30 << 20)}\n", encoding="utf-8")
+    assert "2.csv: the files have more than 64 MiB together: name fewer" in refused(tmp_path, "2.csv", *names[:2])
 
 
 @pytest.mark.parametrize("name", ["huge.json", "/dev/zero"])
