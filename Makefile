@@ -56,7 +56,7 @@ inject: build ## make each system call of the NIC fail in turn (strace), under p
 	@$(NEEDS) inject
 	@$(PYTHON) tests/inject/run.py --build $(BUILD) --json $(BUILD)/inject.json
 
-bench: programs ## measure all four systems quickly (minutes); tables, plots and pages in build/results/
+bench: programs ## measure all four systems quickly (minutes); tables, plots and a page in build/results/
 	@$(NEEDS) bench
 	@$(PYTHON) -B bench/all/run $(BUILD)
 

@@ -1,94 +1,144 @@
-"""`verbena report`: result tables to plots, judged claims and one self-contained HTML page."""
+"""`verbena report`: result tables of any experiments to one self-contained page and pictures."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from dataclasses import asdict
-from importlib import import_module
+from itertools import islice
 from pathlib import Path
-from types import ModuleType
 
 # `python3 report` runs the folder, so the package's parent must come first in the search path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from report.tables import Source, Table, TableError, labels, read_table
+from report import baseline
+from report.compare import Comparison
+from report.experiment import Experiment
+from report.experiments import read_sources
+from report.page import CHARTS_MAX, Part, render
+from report.reading import ALL_BYTES_MAX, BYTES_MAX, FILES_MAX, ROWS_MAX
+from report.spectrum import spectra
+from report.tables import Source, TableError
 
-# The folders of the experiments, with their titles. Each has the modules rows (KEYS, read,
-# published), claims (judge_all), pictures (draw_all) and page (render, and json_more if the JSON
-# has more than rows and verdicts). The last one reads, and refuses, a table that no experiment
-# recognizes.
-EXPERIMENTS = {"scale": "many clients", "rpc": "calls", "kv": "the key-value store", "rcud": "RC against UD"}
-EXAMPLES = """examples:
-  verbena bench rcud --csv rcud.csv && verbena report rcud.csv -o rcud.html
-  verbena report near.csv far.json -o both.html --plots plots --json facts.json
+GOOD, REGRESSION, UNUSABLE = 0, 1, 2
+EXAMPLES = f"""examples:
+  verbena bench rcud --json rcud.json && verbena report rcud.json -o rcud.html
+  verbena report rcud.json scale.json rpc.json kv.json connect.json -o all.html --plots plots
+  verbena report near.csv far.json -o both.html --json facts.json
   verbena report bench/published/rc_vs_ud.csv -o published.html
-  verbena bench scale --json scale.json && verbena report scale.json -o scale.html
-  verbena bench rpc --json rpc.json && verbena report rpc.json -o rpc.html
-  verbena bench kv --json kv.json && verbena report kv.json -o kv.html
+  verbena report new.json -o new.html --baseline old.json --tolerance 5   (in CI: exit code 1 for a regression)
 
-exit codes: 0 good, 1 failed (a file that cannot be read or written, or is not such a table), 2 usage"""
+limits: {FILES_MAX} files of {BYTES_MAX >> 20} MiB and {ROWS_MAX} rows each, {ALL_BYTES_MAX >> 20} MiB together;
+{CHARTS_MAX} plots of each experiment
+
+exit codes:
+  0  the page was written, and no figure is worse than in the baseline, if there is one
+  1  the page was written, and a figure is worse than in the baseline, beyond noise and tolerance
+  2  usage, or a file that cannot be read, judged, compared or written; standard error says which and what to do"""
 
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
     try:
-        tables = [read_table(path) for path in options.files]
-        name = _experiment_of(tables)
-        rows = _module(name, "rows")
-        sources = [rows.read(table, label) for table, label in zip(tables, labels(options.files), strict=True)]
-        published = None if any(source.published for source in sources) else rows.published()
-        beside = [*sources, *([published] if published else [])]
-        judged = {source.label: _module(name, "claims").judge_all(source) for source in beside}
-        folder = options.plots or options.output.parent
-        # Imported late: matplotlib takes a second to load, and --help and errors do not need it.
-        pictures = _module(name, "pictures").draw_all(sources, published, folder)
-        page = _module(name, "page")
+        read = read_sources(options.files)
+        changes = None
+        if options.baseline:
+            changes = baseline.changes(read, options.baseline, options.tolerance / 100)
+        parts = [part_of(experiment, sources) for experiment, sources in read.items()]
+        pictures = _draw(parts, options.plots or options.output.parent)
         options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(page.render(sources, pictures, judged, published), encoding="utf-8")
-        more = getattr(page, "json_more", lambda _: {})
-        _write_json(
-            options.json,
-            {
-                "sources": [_source_json(source) | more(source) for source in sources],
-                "claims": {
-                    label: [asdict(judgement) for judgement in judgements] for label, judgements in judged.items()
-                },
-            },
-        )
+        options.output.write_text(render(parts, changes), encoding="utf-8")
+        _write_json(options.json, _document(parts, changes))
     except TableError as error:
         print(f"verbena report: {error}", file=sys.stderr)
-        return 1
+        return UNUSABLE
     except OSError as error:
         print(f"verbena report: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
-    print(f"{options.output}: {len(sources)} table(s), {len(pictures)} pictures in {folder}", file=sys.stderr)
-    return 0
+        return UNUSABLE
+    print(f"{options.output}: {len(options.files)} table(s), {pictures} pictures", file=sys.stderr)
+    if changes is None:
+        return GOOD
+    _print_changes(changes, sys.stderr if options.json == "-" else sys.stdout)
+    return REGRESSION if any(change.verdict == baseline.REGRESSION for change in changes) else GOOD
 
 
-def _module(experiment: str, name: str) -> ModuleType:
-    return import_module(f"report.{experiment}.{name}")
+def part_of(experiment: Experiment, sources: list[Source]) -> Part:
+    """Judge, compare and chart the tables of one experiment."""
+    published = None if any(source.published for source in sources) else experiment.published()
+    beside = [*sources, *([published] if published else [])]
+    charts = list(islice(experiment.charts(sources, published), CHARTS_MAX + 1))
+    return Part(
+        experiment,
+        sources,
+        published,
+        {source.label: experiment.judge_claims(source) for source in beside},
+        charts[:CHARTS_MAX],
+        len(charts) > CHARTS_MAX,
+        spectra(experiment, sources),
+    )
 
 
-def _experiment_of(tables: list[Table]) -> str:
-    """Return the experiment of the tables, by the columns that only its tables have."""
-    names = []
-    for table in tables:
-        known = [name for name in EXPERIMENTS if all(key in table.header for key in _module(name, "rows").KEYS)]
-        names.append(known[0] if known else list(EXPERIMENTS)[-1])
-        if names[-1] != names[0]:
-            raise TableError(
-                f"{table.path}: a table of {EXPERIMENTS[names[-1]]}, and {tables[0].path} is one of "
-                f"{EXPERIMENTS[names[0]]}: "
-                "one page has one experiment"
-            )
-    return names[0]
+def _draw(parts: list[Part], folder: Path) -> int:
+    """Draw all charts as PNG and SVG, and return their number."""
+    # Imported late: matplotlib takes a second to load, and --help and errors do not need it.
+    from report.pictures import draw
+
+    return len([draw(chart, folder) for part in parts for chart in part.charts])
 
 
-def _source_json(source: Source) -> dict[str, object]:
-    rows = [asdict(row) for row in source.rows]
-    return {"label": source.label, "kind": source.kind, "environment": source.environment, "rows": rows}
+def _document(parts: list[Part], changes: list[baseline.Change] | None) -> dict[str, object]:
+    document: dict[str, object] = {
+        "sources": [_source_json(part.experiment, source) for part in parts for source in part.sources],
+        "verdicts": [
+            _verdict_json(part.experiment, source, comparison)
+            for part in parts
+            for source in part.beside
+            for comparison in part.experiment.compare(source)
+        ],
+        "claims": {
+            label: [asdict(judgement) for judgement in judgements]
+            for part in parts
+            for label, judgements in part.judged.items()
+        },
+    }
+    if changes is not None:
+        document["changes"] = [asdict(change) for change in changes]
+    return document
+
+
+def _source_json(experiment: Experiment, source: Source) -> dict[str, object]:
+    rows = [
+        {"words": row.words, "values": row.values, "validity": row.validity, "reason": row.reason}
+        for row in source.rows
+    ]
+    return {
+        "label": source.label,
+        "experiment": experiment.name,
+        "kind": source.kind,
+        "environment": source.environment,
+        "facts": experiment.facts(source),
+        "goals": [asdict(judgement) for judgement in experiment.goals(source)],
+        "rows": rows,
+    }
+
+
+def _verdict_json(experiment: Experiment, source: Source, comparison: Comparison) -> dict[str, object]:
+    question = comparison.question
+    found: dict[str, object] = {
+        "experiment": experiment.name,
+        "source": source.label,
+        "question": question.title,
+        "cell": comparison.where,
+        "winner": comparison.winner,
+        "validity": comparison.validity,
+    }
+    if comparison.obstacle:
+        return found | {"obstacle": comparison.obstacle}
+    # JSON has no infinity.
+    bounds = [value if math.isfinite(value) else None for value in comparison.bounds]
+    return found | {"ratio_of": [question.second, question.first], "ratio": bounds}
 
 
 def _write_json(path: str | None, document: dict[str, object]) -> None:
@@ -99,6 +149,13 @@ def _write_json(path: str | None, document: dict[str, object]) -> None:
         sys.stdout.write(text)
     else:
         Path(path).write_text(text, encoding="utf-8")
+
+
+def _print_changes(changes: list[baseline.Change], file: object) -> None:
+    for change in changes:
+        if change.verdict in (baseline.REGRESSION, baseline.IMPROVEMENT):
+            print(change.line(), file=file)
+    print(baseline.summary(changes), file=file)
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -113,16 +170,35 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="CSV or JSON of verbena bench rcud, scale, rpc or kv, or a published table",
+        help="CSV or JSON of verbena bench (rcud, connect, scale, rpc, kv) or performance_test, or a published table",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE", help="the HTML page to write")
     parser.add_argument(
         "--plots", type=Path, metavar="DIR", help="folder for the PNG and SVG files (default: beside the page)"
     )
     parser.add_argument(
-        "--json", metavar="F", help="also write facts, comparisons and verdicts as JSON (- is standard output)"
+        "--json", metavar="F", help="also write rows, verdicts, claims and changes as JSON (- is standard output)"
     )
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--baseline",
+        type=Path,
+        action="append",
+        metavar="OLD",
+        help="a file of an earlier run: say what changed beyond noise, and exit with 1 for a regression (repeatable)",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=0.0,
+        metavar="PERCENT",
+        help="a figure may be worse by this much without being a regression (default: 0)",
+    )
+    options = parser.parse_args(arguments)
+    if (count := len(options.files) + len(options.baseline or [])) > FILES_MAX:
+        parser.error(f"{count} files: at most {FILES_MAX}")
+    if not 0 <= options.tolerance < 100:
+        parser.error("--tolerance: a percentage from 0 to below 100")
+    return options
 
 
 if __name__ == "__main__":

@@ -30,6 +30,15 @@ class Finding:
     verdict: str
     because: str
     evidence: list[str] = field(default_factory=list)  # one line for each row on which it rests
+    # The parts of a sentence that are judged one by one, and the same sentence under other
+    # conditions.
+    statements: list[Statement] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Statement:
+    text: str
+    finding: Finding
 
 
 @dataclass(frozen=True)
@@ -47,4 +56,4 @@ def read_claims(system: str) -> list[Claim]:
 
 
 def judge_each(source: Source, system: str, judges: dict[str, Callable[[Source], Finding]]) -> list[Judgement]:
-    return [Judgement(claim, judges[claim.id](source)) for claim in read_claims(system)]
+    return [Judgement(claim, judges[claim.id](source)) for claim in read_claims(system) if claim.id in judges]

@@ -1,4 +1,4 @@
-"""Asks `verbena check`, the one judge of rows, for its verdicts.
+"""Asks `verbena check`, the one judge of rows, for a table's experiment and its verdicts.
 
 A verdict that stands in a file counts for nothing: a file can be edited.
 """
@@ -12,14 +12,19 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from report.tables import TableError
+from report.tables import Table, TableError
 
 BUILT = Path(__file__).resolve().parent.parent / "build" / "verbena"
 
 
 class Verdict(NamedTuple):
-    validity: str  # valid, n/a, suspect, invalid
+    validity: str  # valid, n/a, suspect, invalid, not comparable, mislabelled
     reason: str
+
+
+class Judged(NamedTuple):
+    experiment: str  # as in `verbena bench NAME`
+    verdicts: list[Verdict]  # in the order of the rows
 
 
 def program() -> str:
@@ -30,12 +35,19 @@ def program() -> str:
     return found
 
 
-def verdicts(path: Path) -> list[Verdict]:
-    """Return the verdict on each row of the table in `path`, in the order of the file."""
+def judged(table: Table) -> Judged:
+    """Return the judge's verdicts on a table."""
     try:
-        ran = subprocess.run([program(), "check", "--json", str(path)], capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            [program(), "check", "--json", "-"], input=table.text, capture_output=True, text=True, check=False
+        )
     except OSError as error:
         raise TableError(f"cannot run {error.filename}: {error.strerror}") from None
     if ran.returncode != 0:
-        raise TableError(ran.stderr.strip().removeprefix("verbena: "))
-    return [Verdict(row["validity"], row["reason"]) for row in json.loads(ran.stdout)["rows"]]
+        said = ran.stderr.strip().removeprefix("verbena: ").removeprefix("-: ").replace("\n", " ")
+        if said.startswith("no column"):
+            said += ": not a table of an experiment, so name a file of `verbena bench` or bench/published"
+        raise TableError(f"{table.path}: {said or f'verbena check ended with status {ran.returncode}'}")
+    document = json.loads(ran.stdout)
+    verdicts = [Verdict(row["validity"], row["reason"]) for row in document["rows"]]
+    return Judged(document["experiment"], verdicts)

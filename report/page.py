@@ -1,90 +1,220 @@
-"""Makes the HTML page of an experiment from its tables alone, whose rows are `tables.Row`."""
+"""Makes the one page of a report: its values as a template needs them, and the template.
+
+The page is one file and loads nothing from outside: style, program and Chart.js are in it, and its
+own policy (CSP) forbids every request. Templates escape all text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
+from pathlib import Path
 
+import jinja2
+from markupsafe import Markup
+
+from report.baseline import Change
+from report.baseline import summary as summary_of
+from report.charts import Chart, Line
 from report.claims import Judgement
-from report.html_parts import claims_html, document, environment_html, kinds_html, mark_html, picture_html, table_html
-from report.pictures import Picture
-from report.tables import NOT_COMPARABLE, Row, Source
+from report.compare import NO_DIFFERENCE, NOT_COMPARED, Comparison
+from report.experiment import Experiment
+from report.spectrum import TICKS, Spectrum
+from report.tables import NO_VALUE, Row, Source, TableError, digits
 
-# The CSS class of the mark of each validity.
-MARKS = {"valid": "good", "suspect": "doubt", NOT_COMPARABLE: "doubt", "invalid": "bad"}
+FOLDER = Path(__file__).resolve().parent
+# Debian's libjs-chart.js.
+CHARTS_MAX = 60  # plots of one experiment on one page
+LIBRARY = Path("/usr/share/javascript/chart.js/chart.min.js")
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The texts and columns by which the page of one experiment differs from other pages."""
+class Part:
+    """The part of the page about one experiment."""
 
-    title: str
-    lead: str  # HTML; says what a row is and what counts
-    claims_note: str  # HTML above the table of claims
-    first: str  # head of the first column
-    name: Callable[[Row], str]  # the text of a row in the first column
-    # The heads of the columns of numbers in the rows' table, by the name of the column in the file.
-    # A column in which every row is empty or 0 is left out.
-    columns: dict[str, str]
-    with_interval: tuple[str, ...] = ()  # names of the columns that show their 95 % interval
-    # Further sections for each source: title, HTML.
-    more: Callable[[Source], list[tuple[str, str]]] = lambda _: []
+    experiment: Experiment
+    sources: list[Source]
+    published: Source | None  # beside the sources; None if one of them is published
+    judged: dict[str, list[Judgement]]  # by label
+    charts: list[Chart]
+    has_more_charts: bool  # beyond CHARTS_MAX
+    spectra: list[Spectrum]
+
+    @property
+    def beside(self) -> list[Source]:
+        return [*self.sources, *([self.published] if self.published else [])]
 
 
-def render(
-    layout: Layout,
-    sources: list[Source],
-    pictures: list[Picture],
-    judged: dict[str, list[Judgement]],
-    published: Source | None,
-) -> str:
-    """Return the page as HTML.
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table: its text, and the value by which its column is sorted."""
 
-    `judged` has the judgements by the label of their source. `published` is the published table,
-    whose rows follow those of the sources; it is None if one of the sources is published.
-    """
-    sections = [
-        ("Pictures", "".join(picture_html(picture) for picture in pictures)),
-        ("Published claims", claims_html(judged, layout.claims_note)),
-    ]
-    more: dict[str, str] = {}
-    for source in sources:
-        for title, html in layout.more(source):
-            more[title] = more.get(title, "") + html
-    sections += more.items()
-    sections.append(
-        ("Rows", "".join(_rows(layout, source) for source in [*sources, *([published] if published else [])]))
+    text: str
+    value: float | None = None
+    kind: str = "number"  # number, text or mark
+
+
+def render(parts: list[Part], changes: list[Change] | None) -> str:
+    """Return the page. `changes` are those since the baseline, if there is one."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    sections.append(("Environment", "".join(environment_html(source) for source in sources)))
-    return document(layout.title, f"{layout.lead} {kinds_html(sources)}.", sections)
+    environment.filters |= {"digits": digits, "cells": row_cells, "percent": _percent}
+    environment.globals |= {"columns_used": columns_used, "words_used": words_used}
+    try:
+        library = LIBRARY.read_text(encoding="utf-8")
+    except OSError:
+        raise TableError(f"cannot read {LIBRARY}: install Debian's package libjs-chart.js") from None
+    plots = {f"{part.experiment.name}-{chart.name}": chart_data(chart) for part in parts for chart in part.charts}
+    for part in parts:
+        if part.spectra:
+            plots[f"{part.experiment.name}-spectrum"] = spectrum_data(part)
+    return environment.get_template("page.html").render(
+        parts=parts,
+        questions=[question for part in parts for question in questions_of(part)],
+        changes=changes,
+        changes_summary=summary_of(changes) if changes is not None else "",
+        plots=plots,
+        # These three are of this package and of Debian, so that they need no escape.
+        style=_own("page.css"),
+        script=_own("page.js"),
+        library=Markup(library),
+    )
 
 
-def _rows(layout: Layout, source: Source) -> str:
-    used = [name for name in layout.columns if any(row.get(name) for row in source.rows)]
-    rows = [
-        (
-            escape(layout.name(row)),
-            *(number_text(row, name, name in layout.with_interval) for name in used),
-            mark_html(MARKS.get(row.validity, "none"), row.validity),
-            f"<td class=text>{escape(row.reason)}</td>",
-        )
-        for row in source.rows
-    ]
-    heads = (layout.first, *(layout.columns[name] for name in used), "Validity", "Reason")
-    return table_html(f"All rows of {escape(source.label)}", heads, rows)
+def _own(name: str) -> Markup:
+    return Markup((FOLDER / name).read_text(encoding="utf-8"))
 
 
-def number_text(row: Row, name: str, with_interval: bool = False) -> str:
-    """Return the number of a row, with its interval if it has one; "" if it has no such number."""
-    if row.get(name) is None:
-        return ""
-    if with_interval and f"{name}_low" in row.values:
-        low, middle, high = (digits(value) for value in row.interval(name))
-        return f"{middle} [{low}, {high}]"
-    return digits(row.values[name])
+@dataclass(frozen=True)
+class Verdict:
+    """A comparison as a row of the table of verdicts. The ratio is that of the faster one."""
+
+    label: str
+    published: bool
+    comparison: Comparison
+    bounds: tuple[float, float, float] | None
+
+    @property
+    def winner(self) -> str:
+        return self.comparison.winner
 
 
-def digits(value: float) -> str:
-    """Format a whole number, or a value from 1000 on, as an integer; else to three digits."""
-    return f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"
+@dataclass(frozen=True)
+class Tally:
+    """The verdicts of one group of cells, counted."""
+
+    group: str
+    label: str
+    published: bool
+    counts: list[tuple[str, str, int]]  # first, second, no difference, n/a: name, rank, number
+    range: tuple[float, float] | None  # the second over the first, where they can be compared
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with its answers in all cells."""
+
+    question: object
+    tallies: list[Tally]
+    verdicts: list[Verdict]
+
+
+def questions_of(part: Part) -> list[Asked]:
+    """Return the questions of an experiment, in the order of its comparisons."""
+    found: dict[str, list[Verdict]] = {}
+    for source in part.beside:
+        for comparison in part.experiment.compare(source):
+            verdict = Verdict(source.label, source.published, comparison, _faster_over_slower(comparison))
+            found.setdefault(comparison.question.title, []).append(verdict)
+    return [Asked(verdicts[0].comparison.question, _tallies(verdicts), verdicts) for verdicts in found.values()]
+
+
+def _faster_over_slower(comparison: Comparison) -> tuple[float, float, float] | None:
+    if comparison.obstacle:
+        return None
+    low, middle, high = comparison.bounds
+    if comparison.winner != comparison.question.first:
+        return low, middle, high
+    return 1 / high, 1 / middle, 1 / low if low > 0 else float("inf")
+
+
+def _tallies(verdicts: list[Verdict]) -> list[Tally]:
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault((verdict.label, verdict.comparison.group), []).append(verdict)
+    made = []
+    for (label, group), members in groups.items():
+        question = members[0].comparison.question
+        ranks = {question.second: "second", question.first: "first", NO_DIFFERENCE: "even", NOT_COMPARED: "none"}
+        winners = [member.winner for member in members]
+        counts = [(name, rank, winners.count(name)) for name, rank in ranks.items() if name in winners]
+        ratios = sorted(member.comparison.ratio for member in members if not member.comparison.obstacle)
+        ends = (ratios[0], ratios[-1]) if ratios else None
+        made.append(Tally(group, label, members[0].published, counts, ends))
+    return made
+
+
+def row_cells(row: Row, words: list[str], columns: list[str]) -> list[Cell]:
+    """Return the cells of a row in the table of rows, after its name."""
+    texts = [Cell(row.words.get(name, ""), None, "text") for name in words]
+    return texts + [_number(row, name) for name in columns]
+
+
+def columns_used(experiment: Experiment, source: Source) -> list[str]:
+    return [name for name in experiment.columns if any(row.get(name) for row in source.rows)]
+
+
+def words_used(experiment: Experiment, source: Source) -> list[str]:
+    """Return the columns of text in which the rows differ."""
+    return [name for name in experiment.words if len({row.words.get(name) for row in source.rows}) > 1]
+
+
+def _number(row: Row, name: str) -> Cell:
+    value = row.get(name)
+    if value is None:
+        return Cell(NO_VALUE, None)
+    if row.has_interval(name):
+        low, middle, high = (digits(each) for each in row.interval(name))
+        return Cell(f"{middle} [{low}, {high}]", value)
+    return Cell(digits(value), value)
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f} %"
+
+
+def chart_data(chart: Chart) -> dict[str, object]:
+    """Return a chart as the page's program reads it."""
+    return {
+        "x": chart.x_axis,
+        "y": chart.y_axis,
+        "logX": True,
+        "logY": chart.log_y,
+        "ticks": [[x, text] for x, text in sorted(chart.ticks.items())],
+        "views": [{"name": chart.title, "lines": [_line(line) for line in chart.lines]}],
+    }
+
+
+def spectrum_data(part: Part) -> dict[str, object]:
+    views = [{"name": each.name, "lines": [_line(line) for line in each.lines]} for each in part.spectra]
+    ticks = [[x, text] for x, text in TICKS.items()]
+    axis = part.experiment.latency.axis
+    return {"x": "Percentile", "y": axis, "logX": True, "logY": True, "ticks": ticks, "views": views}
+
+
+def _line(line: Line) -> dict[str, object]:
+    points = [[point.x, point.low, point.middle, point.high] for point in line.points]
+    doubtful = [[point.x, point.middle, point.validity, point.reason] for point in line.doubtful]
+    return {
+        "label": line.label,
+        "colour": line.colour,
+        "dashed": line.dashed,
+        "marker": line.marker,
+        "behind": line.behind,
+        "points": points,
+        "doubtful": doubtful,
+    }

@@ -1,15 +1,13 @@
-"""Draws a `Chart`, which an experiment describes, as PNG and SVG: curves over a logarithmic axis.
+"""Draws a `Chart` as PNG and SVG with matplotlib: curves over a logarithmic axis.
 
-Lines join valid rows only. A suspect or invalid row is a separate mark, and a note under the
-picture lists the rows that are left out. Published figures are faint, behind the others. Bars are
-the 95 % intervals of the rows.
+Each line is shifted by a few hundredths of an octave, so that bars do not hide each other. Notes
+under the picture list the doubtful rows, with their reasons.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,52 +21,23 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from report.tables import Row
+from report.charts import Chart, Line, Point
 
 # The palette of Okabe and Ito, which colour-blind readers can distinguish.
-BLUE, ORANGE, PINK, GREEN, GOLD, SKY = "#0072b2", "#d55e00", "#cc79a7", "#009e73", "#b8860b", "#56b4e9"
-INK, MUTED, GRID, PAPER = "#1f2933", "#5b6770", "#dfe3e8", "#ffffff"
-MARKERS = "os^Dvph"
+HEX = {
+    "blue": "#0072b2",
+    "orange": "#d55e00",
+    "green": "#009e73",
+    "pink": "#cc79a7",
+    "gold": "#b8860b",
+    "sky": "#56b4e9",
+    "ink": "#1f2933",
+    "muted": "#5b6770",
+}
+INK, MUTED, GRID, PAPER = HEX["ink"], HEX["muted"], "#dfe3e8", "#ffffff"
 # If the highest value is less than this many times the lowest, the axis gets ticks at 2 and 5 too.
 NARROW = 200.0
-
-Point = tuple[float, float, float, float]  # x, then low, middle and high of y
-
-
-@dataclass(frozen=True)
-class Line:
-    label: str
-    gid: str  # id of the line in the SVG
-    colour: str
-    points: list[Point]
-    dashed: bool = False
-    marker: str = MARKERS[0]
-    behind: bool = False  # published figures: faint, behind the other lines
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A suspect or invalid row, which no line joins."""
-
-    validity: str
-    x: float
-    y: float
-    colour: str
-
-
-@dataclass(frozen=True)
-class Chart:
-    name: str  # stem of the files
-    title: str
-    subtitle: str
-    x_axis: str
-    y_axis: str
-    ticks: dict[float, str]
-    lines: list[Line]
-    description: str  # alternative text, for readers who cannot see the picture
-    marks: list[Mark]
-    notes: list[str]
-    log_y: bool = True
+NOTES_MAX = 6  # under a picture; the page has all of them
 
 
 @dataclass(frozen=True)
@@ -76,26 +45,6 @@ class Picture:
     name: str
     png: Path
     svg: Path
-    description: str
-    notes: tuple[str, ...]
-
-
-def line_of(
-    rows: Iterable[Row], column: str, x: Callable[[Row], float], label: str, gid: str, colour: str, **more: object
-) -> Line:
-    """Return a line through the values of a column, with their intervals; `x` returns a row's x."""
-    points = [(x(row), *row.interval(column)) for row in rows if row.get(column) and x(row) > 0]
-    return Line(label, gid, colour, sorted(points), **more)
-
-
-def in_words(lines: Iterable[Line], unit: str) -> str:
-    """Return both ends of each line as text, for a chart's description."""
-    parts = []
-    for line in lines:
-        if line.points and not line.behind:
-            ends = " to ".join(f"{middle:.3g} at {x:g}" for x, _, middle, _ in (line.points[0], line.points[-1]))
-            parts.append(f"{line.label}: {ends} {unit}")
-    return "; ".join(parts) + "."
 
 
 def draw(chart: Chart, folder: Path) -> Picture:
@@ -107,42 +56,65 @@ def draw(chart: Chart, folder: Path) -> Picture:
         "svg.hashsalt": chart.name,
         "text.color": INK,
     }
-    notes = list(chart.notes)
+    notes = list(chart.notes) + _doubts(chart)
     with pyplot.rc_context({**style, "axes.labelcolor": INK, "xtick.color": MUTED, "ytick.color": MUTED}):
         figure, axes = pyplot.subplots(facecolor=PAPER)
-        for line in chart.lines:
-            _line(axes, line)
-        top = max((high for line in chart.lines for _, _, _, high in line.points), default=0.0) or 1.0
+        shifts = _shifts(chart.lines)
+        for line, shift in zip(chart.lines, shifts, strict=True):
+            _line(axes, line, shift)
+        top = max((point.high for line in chart.lines for point in line.points), default=0.0)
+        top = top or max((point.middle for line in chart.lines for point in line.doubtful), default=1.0)
         _axes(axes, chart, top)
-        _lone_marks(axes, chart.marks, top * 1.08, notes)
-        legend_lines = _legend(axes, chart.marks)
-        text = "\n".join(line for note in notes for line in textwrap.wrap(note, 140))
+        _lone_points(axes, chart.lines, shifts, top * 1.08, notes)
+        legend_lines = _legend(axes, chart.lines)
+        more = [f"{len(notes) - NOTES_MAX} more notes are on the page."] if len(notes) > NOTES_MAX else []
+        text = "\n".join(line for note in notes[:NOTES_MAX] + more for line in textwrap.wrap(note, 140))
         _lay_out(figure, legend_lines, text, chart.title, textwrap.shorten(chart.subtitle, 135, placeholder=" …"))
         png, svg = folder / f"{chart.name}.png", folder / f"{chart.name}.svg"
         figure.savefig(png, dpi=200, facecolor=PAPER, metadata={"Software": None})
         figure.savefig(svg, facecolor=PAPER, metadata={"Date": None, "Creator": None})
         pyplot.close(figure)
-    return Picture(chart.name, png, svg, chart.description, tuple(notes))
+    return Picture(chart.name, png, svg)
 
 
-def _line(axes: Axes, line: Line) -> None:
+def _shifts(lines: list[Line]) -> list[float]:
+    """Return the factor of x of each line; those behind are not shifted."""
+    count = sum(not line.behind for line in lines)
+    step, place, factors = min(0.05, 0.3 / max(count, 1)), 0, []
+    for line in lines:
+        factors.append(1.0 if line.behind else 2 ** (step * (place - (count - 1) / 2)))
+        place += not line.behind
+    return factors
+
+
+def _doubts(chart: Chart) -> list[str]:
+    """Return a note for each reason for which rows are not joined."""
+    reasons: dict[str, list[str]] = {}
+    for line in chart.lines:
+        for point in line.doubtful:
+            place = f"{line.label} at {chart.ticks.get(point.x, f'{point.x:g}')}"
+            reasons.setdefault(f"{point.validity}, {point.reason or 'no reason given'}", []).append(place)
+    return [f"Not joined: {'; '.join(places)}: {reason}." for reason, places in reasons.items()]
+
+
+def _line(axes: Axes, line: Line, shift: float) -> None:
     if not line.points:
         return
     errors = [
-        [middle - min(low, middle) for _, low, middle, _ in line.points],
-        [max(high, mid) - mid for _, _, mid, high in line.points],
+        [point.middle - min(point.low, point.middle) for point in line.points],
+        [max(point.high, point.middle) - point.middle for point in line.points],
     ]
     axes.errorbar(
-        [x for x, _, _, _ in line.points],
-        [middle for _, _, middle, _ in line.points],
+        [point.x * shift for point in line.points],
+        [point.middle for point in line.points],
         yerr=None if line.behind or not any(map(any, errors)) else errors,
-        color=line.colour,
+        color=HEX[line.colour],
         alpha=0.32 if line.behind else 1.0,
         linewidth=1.4 if line.behind else 2.0,
         linestyle=(0, (1, 1.4)) if line.behind else (0, (5, 2.5)) if line.dashed else "-",
         marker="." if line.behind else line.marker,
         markersize=6,
-        markerfacecolor=PAPER if line.dashed and not line.behind else line.colour,
+        markerfacecolor=PAPER if line.dashed and not line.behind else HEX[line.colour],
         markeredgewidth=1.5,
         elinewidth=1.2,
         capsize=3,
@@ -178,37 +150,40 @@ def _axes(axes: Axes, chart: Chart, top: float) -> None:
     axes.spines["bottom"].set_color(MUTED)
 
 
-def _lone_marks(axes: Axes, marks: list[Mark], top: float, notes: list[str]) -> None:
+def _lone_points(axes: Axes, lines: list[Line], shifts: list[float], top: float, notes: list[str]) -> None:
     above = 0
-    for mark in marks:
-        above += mark.y > top
-        axes.plot(
-            mark.x,
-            min(mark.y, top * 0.985),
-            marker="x" if mark.validity == "invalid" else "$?$",
-            markersize=9,
-            markeredgewidth=2 if mark.validity == "invalid" else 0.6,
-            color=mark.colour,
-            alpha=0.6,
-            linestyle="none",
-            clip_on=False,
-            zorder=5,
-        )
+    for line, shift in zip(lines, shifts, strict=True):
+        for point in line.doubtful:
+            above += point.middle > top
+            axes.plot(
+                point.x * shift,
+                min(point.middle, top * 0.985),
+                marker=_sign(point),
+                markersize=9,
+                markeredgewidth=2 if point.validity == "invalid" else 0.6,
+                color=HEX[line.colour],
+                alpha=0.3 if line.behind else 0.6,
+                linestyle="none",
+                clip_on=False,
+                zorder=5,
+            )
     if above:
         notes.append(f"Above the axis and drawn at its edge: {above} of these marks.")
 
 
-def _legend(axes: Axes, marks: list[Mark]) -> int:
+def _sign(point: Point) -> str:
+    return "x" if point.validity == "invalid" else "$?$"
+
+
+def _legend(axes: Axes, lines: list[Line]) -> int:
     """Draw the legend below the axis, published lines last; return its number of lines."""
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: "published" in labels[i])
     handles, labels = [handles[i] for i in order], [labels[i] for i in order]
-    for validity, marker in (("invalid", "x"), ("suspect", "$?$")):
-        if any(mark.validity == validity for mark in marks):
-            handles.append(
-                Line2D([], [], color=MUTED, marker=marker, linestyle="none", markersize=8, markeredgewidth=1)
-            )
-            labels.append(f"{validity} row")
+    doubtful = {point.validity: _sign(point) for line in lines for point in line.doubtful}
+    for validity, marker in sorted(doubtful.items()):
+        handles.append(Line2D([], [], color=MUTED, marker=marker, linestyle="none", markersize=8, markeredgewidth=1))
+        labels.append(f"{validity} row")
     columns = min(4 if len(labels) <= 8 and max(map(len, labels), default=0) < 28 else 3, len(labels)) or 1
     axes.legend(
         handles,

@@ -1,22 +1,24 @@
-"""Reads result tables: CSV or JSON of `verbena bench`, or a published CSV.
+"""The nouns of a report: a file as it is (`Table`), a row of it, and a table with its label.
 
-A `Table` is a file as it is: columns, environment, and the cells of each row as text. A `Row` is
-one row as numbers and words; an experiment's own `Row` adds names for its columns. A `Source` is
-one table with its label. A value that the file does not have is None; nothing is guessed.
+A `Row` is one row as numbers and words; an experiment's own `Row` adds names for its columns. A
+value that the file does not have is None; nothing is guessed. Its validity is that of the judge.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Generic, TypeVar
 
 PUBLISHED = Path(__file__).resolve().parent.parent / "bench" / "published"
-NOT_COMPARABLE = "not comparable"
+NO_VALUE = "–"  # in a table, where a row has no figure
+# The columns, of rows or of their repetitions, that have the round trip of a cache line between the
+# cores of both ends, in nanoseconds.
+ROUND_TRIPS = ("rtt_before_ns", "rtt_after_ns", "round_trip_ns", "core_to_core_ns")
 
 
 class TableError(Exception):
@@ -30,6 +32,7 @@ class Table:
     environment: dict[str, str]
     # For each row its place in the file, for messages, and its cells by column.
     items: list[tuple[str, dict[str, str]]]
+    text: str = ""  # the whole file, for the judge
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Row:
     values: dict[str, float]  # columns of numbers; an empty cell has no entry
     validity: str = "valid"
     reason: str = ""
+    repetitions: tuple[dict[str, object], ...] = ()
 
     def get(self, name: str) -> float | None:
         return self.values.get(name)
@@ -46,6 +50,9 @@ class Row:
         """Return low, middle and high; all three are the same value if there is no interval."""
         middle = self.values[name]
         return self.values.get(f"{name}_low", middle), middle, self.values.get(f"{name}_high", middle)
+
+    def has_interval(self, name: str) -> bool:
+        return f"{name}_low" in self.values and f"{name}_high" in self.values
 
     @property
     def usable(self) -> bool:
@@ -56,8 +63,19 @@ class Row:
     def device(self) -> str | None:
         return self.words.get("device") or None
 
+    @property
+    def round_trips(self) -> list[float]:
+        """The core-to-core round trips at which the row was measured, in nanoseconds."""
+        found = [self.values[name] for name in ROUND_TRIPS if self.values.get(name)]
+        if not found:
+            each = [one.get(name) for one in self.repetitions for name in ROUND_TRIPS]
+            found = (
+                [median(each)] if (each := [trip for trip in each if isinstance(trip, int | float) and trip]) else []
+            )
+        return found
 
-RowType = TypeVar("RowType")
+
+RowType = TypeVar("RowType", bound=Row)
 
 
 @dataclass(frozen=True)
@@ -106,46 +124,44 @@ class Source(Generic[RowType]):
         return f"{devices}, {self.kind_text}" if devices else self.kind_text
 
 
-def read_table(path: Path) -> Table:
-    """Read the table in `path`; a TableError names the file and the place in one line."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        header, environment, items = _from_json(text) if text.lstrip().startswith("{") else _from_csv(text)
-        if not items:
-            raise TableError("no rows")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise TableError(f"{path}: {reason}") from None
-    except TableError as error:
-        raise TableError(f"{path}: {error}") from None
-    return Table(path, header, environment, items)
-
-
 def rows_of(
-    table: Table, row_type: type[RowType], words: tuple[str, ...], needed: tuple[str, ...]
+    table: Table,
+    row_type: type[RowType],
+    words: tuple[str, ...],
+    needed: tuple[str, ...],
+    verdicts: Iterable[tuple[str, str]],
 ) -> tuple[RowType, ...]:
-    """Return the rows of a table in an experiment's type.
+    """Return the rows of a table in an experiment's type, with the judge's verdicts.
 
-    `words` are the columns of text. The numbers `needed` must be present and positive. Rows of a
-    table without verdicts, such as a published one, are "not comparable" until the experiment's
-    reader judges them.
+    `words` are the columns of text. The numbers `needed` must be present and positive.
     """
     rows = []
-    for place, item in table.items:
+    for (place, item), (validity, reason) in zip(table.items, verdicts, strict=True):
         try:
             values = {
                 name: number(text, name, least=-math.inf)
                 for name, text in item.items()
-                if text and not text.startswith("[") and name not in (*words, "validity", "reason")
+                if text.strip() and text[0] not in "[{" and name not in (*words, "validity", "reason")
             }
             for name in needed:
-                if values.get(name, 0) <= 0:
+                if name not in values:
                     raise TableError(f"no {name}")
+                if values[name] <= 0 or values[name] != int(values[name]):
+                    raise TableError(f"{name} {item[name]!r} is not a positive whole number")
+            repetitions = _repetitions(item.get("repetitions", ""))
         except TableError as error:
             raise TableError(f"{table.path}: {place}: {error}") from None
-        validity = item.get("validity") or ("valid" if "validity" in table.header else NOT_COMPARABLE)
-        rows.append(row_type({name: item.get(name, "") for name in words}, values, validity, item.get("reason", "")))
+        texts = {name: item.get(name, "").strip() for name in words}
+        rows.append(row_type(texts, values, validity, reason, repetitions))
     return tuple(rows)
+
+
+def _repetitions(text: str) -> tuple[dict[str, object], ...]:
+    try:
+        found = json.loads(text or "[]")
+    except (ValueError, RecursionError):
+        raise TableError("repetitions are not a JSON list") from None
+    return tuple(each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
 
 
 def number(text: str, name: str, least: float = 0) -> float:
@@ -164,61 +180,17 @@ def labels(paths: list[Path]) -> list[str]:
     return [stem if stems.count(stem) == 1 else str(path) for path, stem in zip(paths, stems, strict=True)]
 
 
-Contents = tuple[tuple[str, ...], dict[str, str], list[tuple[str, dict[str, str]]]]
+def digits(value: float) -> str:
+    """Format with three significant digits, no exponent and no padding (0.01 is not 0.0100)."""
+    if not value or not math.isfinite(value):
+        return f"{value:g}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    # Rounding may add a digit: 9.998 is 10.0.
+    size = math.floor(math.log10(abs(float(f"{value:.3g}"))))
+    rounded = f"{value:.{max(0, 2 - size)}f}"
+    return min(f"{value:.12g}", rounded, key=len) if abs(value) >= 0.001 else rounded
 
 
-def _from_csv(text: str) -> Contents:
-    environment: dict[str, str] = {}
-    place = ""
-
-    def table_lines() -> Iterator[str]:
-        nonlocal place
-        for number, line in enumerate(text.splitlines(keepends=True), 1):
-            if line.startswith("#"):
-                key, colon, value = line[1:].partition(":")
-                if colon:
-                    environment[key.strip()] = value.strip()
-            elif line.strip():
-                place = f"line {number}"
-                yield line
-
-    header: list[str] = []
-    items = []
-    for cells in csv.reader(table_lines()):
-        if not header:
-            header = [cell.strip() for cell in cells]
-        elif len(cells) == len(header):
-            items.append((place, dict(zip(header, cells, strict=True))))
-        else:
-            raise TableError(f"{place}: {len(cells)} cells under {len(header)} columns")
-    if not header:
-        raise TableError("empty: no header line")
-    return tuple(header), environment, items
-
-
-def _from_json(text: str) -> Contents:
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise TableError(f"line {error.lineno}: not JSON: {error.msg}") from None
-    items, environment = document.get("rows"), document.get("environment") or {}
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise TableError('JSON without a list "rows" of objects')
-    if not isinstance(environment, dict):
-        raise TableError('"environment" is not an object')
-    header = tuple(dict.fromkeys(name for item in items for name in item))
-    rows = [
-        (f"row {number}", {key: _flat(value) for key, value in item.items()}) for number, item in enumerate(items, 1)
-    ]
-    return header, {key: _flat(value) for key, value in environment.items()}, rows
-
-
-def _flat(value: object) -> str:
-    """Return a JSON value as its cell in CSV; a list stays JSON."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return json.dumps(value)
-    return repr(value) if isinstance(value, float) else str(value)
+def divide(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator > 0 else math.inf

@@ -22,12 +22,13 @@ std::filesystem::path find_package() {
 	return (folder / VERBENA_BIN_TO_DATA / "report").lexically_normal();
 }
 
-// Returns, with an exit code, only on failure.
+// Returns, with an exit code, only on failure. The code is never 1, which means a regression.
 int report(const std::vector<std::string>& arguments) {
 	const std::filesystem::path package = find_package();
 	if (!std::filesystem::exists(package / "__main__.py"))
 		return complain("cannot find the report package in " + package.string() +
-			": install it (component python, Debian package python3-verbena), or set VERBENA_REPORT to its folder");
+				": install it (component python, Debian package python3-verbena), or set VERBENA_REPORT to its folder",
+			usage);
 
 	const std::string path = package.string();
 	std::vector<char*> argv{const_cast<char*>("python3"), const_cast<char*>(path.c_str())};
@@ -37,7 +38,7 @@ int report(const std::vector<std::string>& arguments) {
 	setenv("VERBENA_PROGRAM", bench::own_executable().c_str(), 1);
 	// Debian's interpreter by its path, because only that one finds Debian's matplotlib.
 	execv("/usr/bin/python3", argv.data());
-	return complain(std::string("cannot run /usr/bin/python3: ") + std::strerror(errno));
+	return complain(std::string("cannot run /usr/bin/python3: ") + std::strerror(errno), usage);
 }
 
 }  // namespace

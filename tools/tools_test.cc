@@ -105,7 +105,7 @@ TEST(Check, AFileThatIsNoTableIsAFailure) {
 }
 
 TEST(Report, WithoutThePackageSaysWhereItLooked) {
-	EXPECT_TRUE(exits("VERBENA_REPORT=/nowhere ./verbena report x.csv", 1, "/nowhere"));
+	EXPECT_TRUE(exits("VERBENA_REPORT=/nowhere ./verbena report x.csv", 2, "/nowhere"));
 }
 
 TEST(Version, IsPrinted) { EXPECT_TRUE(exits("./verbena version", 0, "verbena 0.")); }

@@ -104,9 +104,9 @@ def line(comparison: Comparison, rows: list[Row]) -> str:
     return f"{comparison.subject:<28} {name} {ratio:.2f} x {other_name} [{low:.2f}, {high:.2f}] {said}"
 
 
-def summary(tables: dict[str, list[Row]], page_folder: str) -> list[str]:
-    """Return a line for each comparison, what they mean, and where the pages are."""
+def summary(tables: dict[str, list[Row]], page: str) -> list[str]:
+    """Return a line for each comparison, what they mean, and where the page is."""
     lines = [line(each, tables.get(each.table, [])) for each in COMPARISONS]
     lines.append("median ratio [interval]; suspect, invalid: the page says why")
-    lines.append(f"pages: {page_folder}/*.html")
+    lines.append(f"page: {page}")
     return lines

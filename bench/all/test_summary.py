@@ -38,6 +38,6 @@ def test_the_summary_has_ten_lines_of_at_most_eighty_columns() -> None:
         for _, cell in (each.first, each.second):
             figures = {f"{each.figure}{end}": 123456.789 for end in ("", "_low", "_high")}
             tables.setdefault(each.table, []).append(columns | cell | figures | {"validity": "valid"})
-    lines = summary(tables, "build/results")
+    lines = summary(tables, "build/results/report.html")
     assert len(lines) == 10
     assert all(len(each) <= WIDTH for each in lines), lines

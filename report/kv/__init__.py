@@ -1,1 +1,1 @@
-"""The key-value store: its tables, its pictures, the judged claims and goals, and its page."""
+"""The key-value store: its rows, comparisons, judged claims and goals, and charts."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Judgement, judge_each
+from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding
+from report.compare import interval_text, ratio
 from report.kv.rows import GIGABYTES, RATE, Row, Source, parameter, size_text
 
 LARGE = 64 << 10  # "large messages"
@@ -21,10 +22,6 @@ STEADIER = 1.5
 
 Judge = Callable[[Source], Finding]
 BOTH = "needs both protocols at {} and more sizes of SET and of GET (bench kv --proto eager,rndv)"
-
-
-def judge_all(source: Source) -> list[Judgement]:
-    return judge_each(source, "kv_set_get", JUDGES)
 
 
 def rendezvous_is_faster(source: Source) -> Finding:
@@ -55,7 +52,10 @@ def rendezvous_scales_better(source: Source) -> Finding:
         of_load = [pair for pair in pairs if pair[1].load == load]
         if len(of_load) < SIZES_MIN:
             continue
-        (first, last), ends = (of_load[0], of_load[-1]), [_ratio(*of_load[0]), _ratio(*of_load[-1])]
+        (first, last), ends = (
+            (of_load[0], of_load[-1]),
+            [ratio(of_load[0][1], of_load[0][0], RATE), ratio(of_load[-1][1], of_load[-1][0], RATE)],
+        )
         verdicts.append(True if ends[1][0] > ends[0][2] else False if ends[1][2] < ends[0][0] * SAME else None)
         parts.append(
             f"{load[0]} window {load[1]}: {ends[0][1]:.2f} times eager at {size_text(first[1].size)}, "
@@ -74,7 +74,7 @@ def eager_costs_much_when_large(source: Source) -> Finding:
     evidence = [_pair_line(*pair) for pair in pairs]
     if {eager.op for eager, _ in pairs} != {"SET", "GET"}:
         return Finding(NOT_TESTABLE, f"needs both protocols at {size_text(LARGE)} and more", evidence)
-    ratios = [_ratio(*pair) for pair in pairs]
+    ratios = [ratio(pair[1], pair[0], RATE) for pair in pairs]
     middles = [middle for _, middle, _ in ratios]
     because = (
         f"from {size_text(LARGE)} on rendezvous has {min(middles):.2f} to {max(middles):.2f} times the rate of eager"
@@ -187,12 +187,6 @@ def _faster(one: Row, other: Row) -> bool | None:
     return False if high < SAME * other_low else None
 
 
-def _ratio(eager: Row, other: Row) -> tuple[float, float, float]:
-    """Return rendezvous divided by eager: least, middle and greatest by their intervals."""
-    (low, middle, high), (eager_low, eager_middle, eager_high) = other.interval(RATE), eager.interval(RATE)
-    return low / eager_high, middle / eager_middle, high / eager_low
-
-
 def _sizes(rows: list[Row]) -> str:
     """Return the sizes of each operation in words; many sizes become a range."""
     parts = []
@@ -204,8 +198,8 @@ def _sizes(rows: list[Row]) -> str:
 
 
 def _pair_line(eager: Row, other: Row) -> str:
-    low, middle, high = _ratio(eager, other)
-    return f"{_line(other)}; eager {eager.values[GIGABYTES]:.4g}; ratio {middle:.2f} [{low:.2f}, {high:.2f}]"
+    bounds = interval_text(ratio(other, eager, RATE))
+    return f"{_line(other)}; eager {eager.values[GIGABYTES]:.4g}; ratio {bounds}"
 
 
 def _line(row: Row) -> str:

@@ -8,26 +8,29 @@ A `Row` is one cell: SET or GET, the protocol that was requested (`proto`) and t
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import replace
 from math import comb
 from statistics import median
 
-from report import judge, tables
-from report.tables import PUBLISHED, Table, TableError, read_table, rows_of
+from report import tables
+from report.tables import Table, TableError, rows_of
 
-KEYS = ("op", "protocol", "value_bytes", "gigabytes_per_second")
 WORDS = ("op", "proto", "protocol", "form", "transport", "device", "varied", "system")
 RATE, GIGABYTES = "operations_per_second", "gigabytes_per_second"
 EAGER, RENDEZVOUS, AUTO, ONE_SIDED = "eager", "rendezvous", "auto", "one-sided"
 TIMES_ALONE = "p99_times_alone"
 OURS = "verbena"
+# The columns that sweeps vary.
+PARAMETERS = {"depth": "rx_depth", "warmup": "warmup", "iters": "iters", "stalled": "stalled"}
 
 
-@dataclass(frozen=True)
 class Row(tables.Row):
-    p99s: tuple[float, ...] = ()  # the P99 of each repetition, in microseconds
+    @property
+    def p99s(self) -> list[float]:
+        """The P99 of each repetition, in microseconds."""
+        found = [each.get("p99_us") for each in self.repetitions]
+        return [float(p99) for p99 in found if isinstance(p99, int | float)]
 
     @property
     def op(self) -> str:
@@ -88,7 +91,7 @@ class Row(tables.Row):
 
 def parameter(row: Row) -> float:
     """Return the value of the parameter that a sweep varied."""
-    return row.values[{"depth": "rx_depth", "warmup": "warmup", "iters": "iters", "stalled": "stalled"}[row.varied]]
+    return row.values.get(PARAMETERS[row.varied], 0.0)
 
 
 def size_text(size: int) -> str:
@@ -101,9 +104,11 @@ def size_text(size: int) -> str:
 class Source(tables.Source[Row]):
     def cells(self, way: str, load: tuple[str, int, int, str] | None = None) -> list[Row]:
         """Return the usable rows of a way outside of sweeps, by size."""
-        rows = [
-            row for row in self.rows if row.usable and not row.varied and row.way == way and load in (None, row.load)
-        ]
+        return [row for row in self.drawn(way, load) if row.usable]
+
+    def drawn(self, way: str, load: tuple[str, int, int, str] | None = None) -> list[Row]:
+        """Return the rows of `cells`, and those that are not usable."""
+        rows = [row for row in self.rows if not row.varied and row.way == way and load in (None, row.load)]
         return sorted(rows, key=lambda row: row.size)
 
     def loads(self) -> list[tuple[str, int, int, str]]:
@@ -111,18 +116,21 @@ class Source(tables.Source[Row]):
         return sorted(ours, key=lambda load: (load[3], load[0] != "SET", load[1:3]))
 
     def rivals(self, load: tuple[str, int, int, str]) -> dict[str, list[Row]]:
-        """Return the usable rows of other systems with the same operations under way, by way."""
+        """Return the rows of other systems with the same operations under way, by way."""
         found: dict[str, list[Row]] = {}
         for row in sorted(self.rows, key=lambda row: row.size):
-            if row.usable and row.system != OURS and row.load[:3] == load[:3]:
+            if row.system != OURS and row.load[:3] == load[:3]:
                 found.setdefault(row.way, []).append(row)
         return found
 
     def pairs(self, way: str = RENDEZVOUS) -> list[tuple[Row, Row]]:
         """Return pairs of usable rows, eager and another way, with the same size and load."""
-        eager = {(row.load, row.size): row for row in self.cells(EAGER)}
-        both = [(eager.get((row.load, row.size)), row) for row in self.cells(way)]
-        return [(one, other) for one, other in both if one is not None]
+        return [(eager, other) for eager, other in self.drawn_pairs(way) if eager.usable and other.usable]
+
+    def drawn_pairs(self, way: str = RENDEZVOUS) -> list[tuple[Row, Row]]:
+        """Return the pairs of `pairs`, and those that are not usable."""
+        eager = {(row.load, row.size): row for row in self.drawn(EAGER)}
+        return [(eager[row.load, row.size], row) for row in self.drawn(way) if (row.load, row.size) in eager]
 
     def sweep(self, varied: str) -> dict[tuple[object, ...], list[Row]]:
         """Return the usable rows of a sweep, in groups that differ in the parameter only."""
@@ -133,35 +141,13 @@ class Source(tables.Source[Row]):
         return groups
 
 
-def read(table: Table, label: str | None = None) -> Source:
+def read_rows(table: Table, verdicts: Iterable[tuple[str, str]]) -> tuple[Row, ...]:
     for place, item in table.items:
         if item.get("op") not in ("SET", "GET"):
             raise TableError(f"{table.path}: {place}: op {item.get('op', '')!r} is neither SET nor GET")
-    rows = _rows(table)
-    return Source(label or table.path.stem, table.environment, rows, published=rows == published().rows)
-
-
-@cache
-def published() -> Source:
-    """Return the published table, judged by the same rules as any table without verdicts."""
-    return Source("published", {}, _rows(read_table(PUBLISHED / "kv_set_get.csv")), published=True)
-
-
-def _rows(table: Table) -> tuple[Row, ...]:
-    rows = rows_of(table, Row, WORDS, ("value_bytes",))
-    judged = zip(rows, table.items, judge.verdicts(table.path), strict=True)
-    return _with_times_alone(
-        tuple(replace(row, p99s=_p99s(item), **verdict._asdict()) for row, (_, item), verdict in judged)
-    )
-
-
-def _p99s(item: dict[str, str]) -> tuple[float, ...]:
-    """Keep only the P99 of each repetition; the judge reads the rest."""
-    try:
-        found = [each.get("p99_us") for each in json.loads(item.get("repetitions") or "[]") if isinstance(each, dict)]
-    except json.JSONDecodeError:
-        raise TableError("repetitions are not a JSON list") from None
-    return tuple(float(p99) for p99 in found if isinstance(p99, int | float))
+        if item.get("varied") not in (None, "", *PARAMETERS):
+            raise TableError(f"{table.path}: {place}: varied {item['varied']!r} is not one of {', '.join(PARAMETERS)}")
+    return _with_times_alone(rows_of(table, Row, WORDS, ("value_bytes",), verdicts))
 
 
 def _with_times_alone(rows: tuple[Row, ...]) -> tuple[Row, ...]:

@@ -1,1 +1,1 @@
-"""RC against UD: its tables, the comparison, the judged claims, its pictures and its page."""
+"""RC against UD: its rows, the comparison, the judged claims, its charts and its sections."""

@@ -10,13 +10,14 @@ use local windows, so local rows give the verdict; credit rows are judged separa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
-from report import claims
-from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, read_claims
-from report.rcud.compare import Comparison, compare, compare_queue_pairs, digits, window_modes
+from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Statement
+from report.compare import interval_text
+from report.rcud.compare import Comparison, queue_pairs, rc_and_ud, window_modes
 from report.rcud.headers import GRH, RC_SEND, UD_SEND
 from report.rcud.rows import Index, Row, Source
+from report.tables import digits
 
 SIGNIFICANT = 1.05  # "significantly faster" is a lead of at least 5 %
 NEARLY_IDENTICAL = 1.10  # "nearly identical" is within 10 %
@@ -25,26 +26,8 @@ MANY_MIN = 100  # queue pairs of "high concurrency"
 SIZES_MIN = 3  # a claim about "all sizes" is not supported by fewer
 
 
-@dataclass(frozen=True)
-class Judgement(claims.Judgement):
-    credit: Finding | None = None  # the finding from rows with credit windows
-
-
 Holds = Callable[[Comparison], "bool | None"]
 Judge = Callable[[Source, str], Finding]
-
-
-def judge_all(source: Source) -> list[Judgement]:
-    modes = {row.window_mode for row in (*source.rows, *source.queue_pairs)}
-    judgements = []
-    for claim in read_claims("rc_vs_ud"):
-        judge = JUDGES[claim.id]
-        finding = judge(source, "local" if "local" in modes else "credit")
-        credit = (
-            judge(source, "credit") if modes == {"local", "credit"} and claim.id not in BOTH_MODES_AT_ONCE else None
-        )
-        judgements.append(Judgement(claim, finding, credit))
-    return judgements
 
 
 def ud_faster_at_window_4(source: Source, window_mode: str) -> Finding:
@@ -66,7 +49,7 @@ def identical_small_at_window_64(source: Source, window_mode: str) -> Finding:
 
 
 def ud_leads_at_8192_window_64(source: Source, window_mode: str) -> Finding:
-    index = Index.of(source.rows)
+    index = Index.of(source.single)
     rc, ud, segmented = (index.get(mode, 8192, 64, window_mode) for mode in ("RC", "UD", "UD-seg"))
     evidence = [describe(row) for row in (rc, ud, segmented) if row]
     if source.published and rc and rc.gib is not None:
@@ -75,8 +58,8 @@ def ud_leads_at_8192_window_64(source: Source, window_mode: str) -> Finding:
             f"{ud.reason if ud else 'no row'}"
         )
         return Finding(CONTRADICTED, because, evidence)
-    if ud and ud.posted and ud.delivered == 0:
-        return Finding(CONTRADICTED, f"UD posted {ud.posted} messages of 8192 B and none arrived", evidence)
+    if ud and ud.get("posted") and ud.get("delivered") == 0:
+        return Finding(CONTRADICTED, f"UD posted {ud.count('posted')} messages of 8192 B and none arrived", evidence)
     cells = [cell for cell in _cells(source, window_mode, {64}) if cell.msg == 8192]
     if not cells or cells[0].obstacle:
         because = "no rows of 8192 B at window 64" if not cells else cells[0].obstacle
@@ -102,9 +85,9 @@ def ud_ideal_for_small(source: Source, window_mode: str) -> Finding:
     return _everywhere(cells, _at_least(1.0), "UD ahead on small messages", windows_needed=(4, 64))
 
 
-def ud_ideal_for_many(source: Source, _: str) -> Finding:
+def ud_ideal_for_many(source: Source) -> Finding:
     """Compare one queue pair of UD with as many of RC as there are senders' queue pairs."""
-    pairs = [(qps, cell) for qps, cell in compare_queue_pairs(source) if qps >= MANY_MIN]
+    pairs = [(qps, cell) for qps, cell in queue_pairs(source) if qps >= MANY_MIN]
     tested = [(qps, cell, _at_least(1.0)(cell)) for qps, cell in pairs if not cell.obstacle]
     evidence = [f"{qps} queue pairs, {_cell_line(cell, holds)}, {cell.window_mode}" for qps, cell, holds in tested]
     evidence += [f"{qps} queue pairs: left out ({cell.obstacle})" for qps, cell in pairs if cell.obstacle]
@@ -127,9 +110,9 @@ def rc_trades_performance(source: Source, window_mode: str) -> Finding:
     return _everywhere(cells, _at_least(1.0), "RC behind UD", sizes_min=SIZES_MIN, windows_needed=(4, 64))
 
 
-def ud_faster_without_acknowledgements(source: Source, _: str) -> Finding:
+def ud_faster_without_acknowledgements(source: Source) -> Finding:
     """UD's lead must vanish when both transports wait for the receiver."""
-    leads = {(cell.msg, cell.window, cell.window_mode): cell for cell in compare(source) if not cell.obstacle}
+    leads = {(cell.msg, cell.window, cell.window_mode): cell for cell in rc_and_ud(source) if not cell.obstacle}
     evidence = []
     led = kept = 0
     for (msg, window, mode), local in leads.items():
@@ -137,9 +120,9 @@ def ud_faster_without_acknowledgements(source: Source, _: str) -> Finding:
         if mode == "local" and credit and local.winner == "UD":
             led += 1
             kept += credit.winner == "UD"
+            with_local, with_credit = interval_text(local.bounds), interval_text(credit.bounds)
             evidence.append(
-                f"{msg} B, window {window}: UD/RC {_range(local)} with local windows, {_range(credit)} with credit "
-                "windows"
+                f"{msg} B, window {window}: UD/RC {with_local} with local windows, {with_credit} with credit windows"
             )
     if not window_modes(source):
         return Finding(NOT_TESTABLE, "needs rows in both window modes", evidence)
@@ -147,10 +130,11 @@ def ud_faster_without_acknowledgements(source: Source, _: str) -> Finding:
         because = "in no cell with both window modes does UD lead, so there is no lead to explain"
         return Finding(CONTRADICTED, because, evidence)
     because = f"UD leads in {led} cells with local windows, and in {kept} of them when both wait for the receiver"
-    return Finding(CONTRADICTED if kept > led / 2 else SUPPORTED, because, evidence)
+    # A lead that ends when both wait for the receiver came from not waiting.
+    return Finding(SUPPORTED if kept == 0 else NOT_TESTABLE if kept < led else CONTRADICTED, because, evidence)
 
 
-def ud_has_a_smaller_header(_source: Source, _mode: str) -> Finding:
+def ud_has_a_smaller_header(_: Source) -> Finding:
     extra = UD_SEND.transport - RC_SEND.transport
     because = (
         f"the header is not smaller: a UD SEND carries {extra} bytes more than an RC SEND, and {GRH} in the "
@@ -160,20 +144,31 @@ def ud_has_a_smaller_header(_source: Source, _mode: str) -> Finding:
     return Finding(CONTRADICTED, because, evidence)
 
 
-JUDGES: dict[str, Judge] = {
-    "S1.1": ud_faster_at_window_4,
-    "S1.2": identical_small_at_window_64,
-    "S1.3": ud_leads_at_8192_window_64,
-    "S1.4": ud_ahead_when_large,
-    "S1.5": rc_never_exceeds_ud,
-    "S1.6a": ud_ideal_for_small,
+def _in_each_mode(judge: Judge) -> Callable[[Source], Finding]:
+    """Return a judge of local rows, which adds its finding from credit rows as a statement."""
+
+    def both(source: Source) -> Finding:
+        modes = {row.window_mode for row in source.single}
+        finding = judge(source, "local" if "local" in modes else "credit")
+        if modes != {"local", "credit"}:
+            return finding
+        return replace(finding, statements=[Statement("With credit windows", judge(source, "credit"))])
+
+    return both
+
+
+JUDGES: dict[str, Callable[[Source], Finding]] = {
+    "S1.1": _in_each_mode(ud_faster_at_window_4),
+    "S1.2": _in_each_mode(identical_small_at_window_64),
+    "S1.3": _in_each_mode(ud_leads_at_8192_window_64),
+    "S1.4": _in_each_mode(ud_ahead_when_large),
+    "S1.5": _in_each_mode(rc_never_exceeds_ud),
+    "S1.6a": _in_each_mode(ud_ideal_for_small),
     "S1.6b": ud_ideal_for_many,
-    "S1.6c": rc_trades_performance,
+    "S1.6c": _in_each_mode(rc_trades_performance),
     "S1.7a": ud_faster_without_acknowledgements,
     "S1.7b": ud_has_a_smaller_header,
 }
-# These judge the rows of both window modes together.
-BOTH_MODES_AT_ONCE = {"S1.6b", "S1.7a", "S1.7b"}
 
 
 def describe(row: Row) -> str:
@@ -186,7 +181,7 @@ def describe(row: Row) -> str:
 
 
 def _cells(source: Source, window_mode: str, windows: set[int]) -> list[Comparison]:
-    return [cell for cell in compare(source) if cell.window_mode == window_mode and cell.window in windows]
+    return [cell for cell in rc_and_ud(source) if cell.window_mode == window_mode and cell.window in windows]
 
 
 def _at_least(lead: float) -> Holds:
@@ -228,11 +223,10 @@ def _everywhere(
 
 def _cell_line(cell: Comparison, result: bool | None) -> str:
     word = {True: "holds", False: "fails", None: "undecided"}[result]
-    rates = ", ".join(
-        f"{row.mode} {digits(row.mops)} [{digits(row.low)}, {digits(row.high)}]" for row in (cell.rc, cell.ud)
-    )
-    return f"{cell.msg} B, window {cell.window}: {rates} Mops; UD/RC {_range(cell)}: {word}"
+    rates = ", ".join(f"{row.mode} {_rate(row)}" for row in (cell.rc, cell.ud) if row)
+    return f"{cell.msg} B, window {cell.window}: {rates} Mops; UD/RC {interval_text(cell.bounds)}: {word}"
 
 
-def _range(cell: Comparison) -> str:
-    return f"{cell.ratio:.2f} [{cell.ratio_low:.2f}, {cell.ratio_high:.2f}]"
+def _rate(row: Row) -> str:
+    low, middle, high = map(digits, row.interval("mops"))
+    return f"{middle} [{low}, {high}]"

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from report.rcud.compare import Comparison, compare, digits
+from report.rcud.compare import Comparison, rc_and_ud
 from report.rcud.rows import Row, Source
+from report.tables import digits
 
 
 def facts(source: Source) -> list[str]:
     """Return the headline facts of a source as sentences."""
-    cells = [cell for cell in compare(source) if not cell.obstacle]
+    cells = [cell for cell in rc_and_ud(source) if not cell.obstacle]
     sentences = []
     for window_mode in ("local", "credit"):
         for window in sorted({cell.window for cell in cells}):
             part = [cell for cell in cells if (cell.window_mode, cell.window) == (window_mode, window)]
             if part:
                 sentences.append(_lead(window, window_mode if not source.published else "", part))
-    left_out = [cell for cell in compare(source) if cell.obstacle]
+    left_out = [cell for cell in rc_and_ud(source) if cell.obstacle]
     if left_out:
         sentences.append(
-            f"{len(left_out)} of {len(cells) + len(left_out)} cells cannot be compared; the table of winners says why."
+            f"{len(left_out)} of {len(cells) + len(left_out)} cells cannot be compared; the table of verdicts says why."
         )
     for mode in ("RC", "UD", "UD-seg"):
-        good = [row for row in source.rows if row.mode == mode and row.op == "send" and row.usable]
+        good = [row for row in source.single if row.mode == mode and row.op == "send" and row.usable]
         if good:
             fastest, widest = max(good, key=lambda row: row.mops), max(good, key=lambda row: row.gib)
             sentences.append(
@@ -29,18 +30,18 @@ def facts(source: Source) -> list[str]:
                 f"and {digits(widest.gib)} GiB/s ({_place(widest, source)})."
             )
     for window_mode in ("local", "credit"):
-        rows = [row for row in source.rows if row.mode == "UD" and row.window_mode == window_mode]
-        counted = [row for row in rows if row.lost is not None and row.posted]
+        rows = [row for row in source.single if row.mode == "UD" and row.window_mode == window_mode]
+        counted = [row for row in rows if row.get("lost") is not None and row.get("posted")]
         if counted:
-            lost, posted = sum(row.lost for row in counted), sum(row.posted for row in counted)
+            lost, posted = (sum(row.values[name] for row in counted) for name in ("lost", "posted"))
             sentences.append(
-                f"UD with {window_mode} windows lost {lost:,} of {posted:,} messages posted "
+                f"UD with {window_mode} windows lost {lost:,.0f} of {posted:,.0f} messages posted "
                 f"({100 * lost / posted:.3g} %)."
             )
-    doubtful = [row for row in source.rows if row.validity in ("suspect", "invalid")]
+    doubtful = [row for row in source.single if row.validity in ("suspect", "invalid")]
     if doubtful:
         names = "; ".join(f"{row.mode} {_place(row, source)}: {row.validity}" for row in doubtful)
-        sentences.append(f"{len(doubtful)} of {len(source.rows)} rows are not counted: {names}.")
+        sentences.append(f"{len(doubtful)} of {len(source.single)} rows are not counted: {names}.")
     return sentences
 
 
@@ -62,4 +63,5 @@ def _place(row: Row, source: Source) -> str:
 
 
 def rate(row: Row) -> str:
-    return digits(row.mops) + (f" [{digits(row.low)}, {digits(row.high)}]" if row.has_interval else "")
+    low, middle, high = map(digits, row.interval("mops"))
+    return f"{middle} [{low}, {high}]" if row.measured_interval else middle

@@ -1,88 +1,103 @@
 """Rows of RC against UD: of `verbena bench rcud`, or a CSV with the seven published columns.
 
-A `Row` is one cell of the experiment. A value that the file does not have is None; nothing is
-guessed. mops is 10^6 messages per second, gib is GiB/s (2^30 bytes); both are counted by the
-receiver if the row has `delivered`.
+A `Row` is one cell of the experiment. mops is 10^6 messages per second, gib is GiB/s (2^30 bytes);
+both are counted by the receiver if the row has `delivered`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cache
 
-from report import judge, tables
-from report.tables import PUBLISHED, Table, TableError, read_table
+from report import tables
+from report.tables import Table, TableError, rows_of
 
-KEYS = ("experiment", "mode", "msg", "window", "iters", "mops", "gib")
+WORDS = ("experiment", "mode", "op", "window_mode", "device", "rtt_class")
 EXPERIMENTS = ("msg_sweep", "qp_sweep")
 MODES = ("RC", "UD", "UD-seg")
 OPS = ("send", "write", "read")
 WINDOW_MODES = ("local", "credit")
 
 
-@dataclass(frozen=True)
-class Row:
-    mode: str
-    msg: int
-    window: int
-    iters: int
-    mops: float | None
-    gib: float | None
-    op: str = "send"
-    window_mode: str = "local"
-    device: str | None = None
-    mtu: int | None = None
-    posted: int | None = None
-    completed: int | None = None
-    delivered: int | None = None
-    lost: int | None = None
-    duplicated: int | None = None
-    reordered: int | None = None
-    spread: float | None = None
-    mops_low: float | None = None
-    mops_high: float | None = None
-    p50_us: float | None = None
-    p99_us: float | None = None
-    p999_us: float | None = None
-    p9999_us: float | None = None
-    rtt_before_ns: float | None = None
-    rtt_after_ns: float | None = None
-    rtt_class: str | None = None
-    validity: str = "valid"
-    reason: str = ""
-    qps: int | None = None  # in a row of many queue pairs: those that send in turn
-    senders: int | None = None  # and the threads that share them
-    repetitions: tuple[float, ...] = ()
-    has_interval: bool = False  # low and high come from repetitions, not from rounding
+class Row(tables.Row):
+    @property
+    def mode(self) -> str:
+        return self.words["mode"]
+
+    @property
+    def op(self) -> str:
+        return self.words["op"] or "send"
+
+    @property
+    def window_mode(self) -> str:
+        return self.words["window_mode"] or "local"
+
+    @property
+    def msg(self) -> int:
+        return int(self.values["msg"])
+
+    @property
+    def window(self) -> int:
+        return int(self.values["window"])
+
+    @property
+    def mops(self) -> float | None:
+        return self.get("mops")
+
+    @property
+    def gib(self) -> float | None:
+        return self.get("gib")
+
+    @property
+    def mtu(self) -> int | None:
+        return int(self.values["mtu"]) if self.get("mtu") else None
+
+    def count(self, name: str) -> int | None:
+        value = self.get(name)
+        return None if value is None else int(value)
 
     @property
     def usable(self) -> bool:
-        """True if the row may support or contradict a claim."""
         return self.validity == "valid" and self.mops is not None
 
     @property
-    def low(self) -> float:
-        return self.mops_low if self.mops_low is not None else self.mops or 0.0
-
-    @property
-    def high(self) -> float:
-        return self.mops_high if self.mops_high is not None else self.mops or 0.0
-
-    def gib_of(self, mops: float) -> float:
-        return mops * 1e6 * self.msg / 2**30
+    def measured_interval(self) -> bool:
+        """True if the interval comes from repetitions, and not from the rounding of digits."""
+        return "rounded" not in self.words
 
     @property
     def cell(self) -> tuple[str, int, int, str, str]:
         return (self.mode, self.msg, self.window, self.op, self.window_mode)
 
+    @property
+    def qps(self) -> int | None:
+        """The queue pairs that send in turn, in a row of many (--qps)."""
+        return self.count("qps") if self.words["experiment"] == "qp_sweep" else None
 
-@dataclass(frozen=True)
+    @property
+    def senders(self) -> int | None:
+        """The threads that share those queue pairs."""
+        return self.count("senders") if self.words["experiment"] == "qp_sweep" else None
+
+    @property
+    def name(self) -> str:
+        mode = f", {self.words['window_mode']}" if self.words["window_mode"] else ""
+        many = f", {self.qps} queue pairs of {self.senders} threads" if self.qps else ""
+        return f"{self.mode} {self.op.upper()} {self.msg} B, window {self.window}{mode}{many}"
+
+
 class Source(tables.Source[Row]):
-    """`rows` are those of one queue pair; `queue_pairs` those of many (--qps)."""
+    """The rows of one table."""
 
-    queue_pairs: tuple[Row, ...] = ()
+    @property
+    def single(self) -> tuple[Row, ...]:
+        """The rows of one queue pair at each end."""
+        return tuple(row for row in self.rows if row.qps is None)
+
+    @property
+    def queue_pairs(self) -> tuple[Row, ...]:
+        """The rows of many queue pairs (--qps)."""
+        return tuple(row for row in self.rows if row.qps is not None)
 
 
 @dataclass
@@ -99,110 +114,49 @@ class Index:
         return self.rows.get((mode, msg, window, op, window_mode))
 
 
-def read(table: Table, label: str | None = None) -> Source:
-    """Read a table; a TableError names the file and the place in one line."""
-    try:
-        rows = _rows(table)
-    except TableError as error:
-        raise TableError(f"{table.path}: {error}") from None
-    one = tuple(row for row in rows if row.qps is None)
-    many = tuple(row for row in rows if row.qps is not None)
-    return Source(label or table.path.stem, table.environment, one, published=one == published().rows, queue_pairs=many)
-
-
-@cache
-def published() -> Source:
-    """Return the published table, judged as any table is."""
-    table = read_table(PUBLISHED / "rc_vs_ud.csv")
-    return Source("published", {}, tuple(_rows(table)), published=True)
-
-
-def _rows(table: Table) -> list[Row]:
-    missing = [name for name in KEYS if name not in table.header]
-    if missing:
-        raise TableError(f"not a table of this experiment: no column {', '.join(missing)}")
-    rows, seen = [], {}
-    for place, item in table.items:
+def read_rows(table: Table, verdicts: Iterable[tuple[str, str]]) -> tuple[Row, ...]:
+    rows = rows_of(table, Row, WORDS, ("msg", "window"), verdicts)
+    seen: dict[tuple[object, ...], str] = {}
+    made = []
+    for (place, item), row in zip(table.items, rows, strict=True):
         try:
-            row = _row(item)
+            _examine(row)
+            cell = (*row.cell, row.qps, row.senders)
+            if cell in seen:
+                raise TableError(f"the same cell as {seen[cell]}")
         except TableError as error:
-            raise TableError(f"{place}: {error}") from None
-        cell = (*row.cell, row.qps, row.senders)
-        if cell in seen:
-            raise TableError(f"{place}: the same cell as {seen[cell]}")
+            raise TableError(f"{table.path}: {place}: {error}") from None
         seen[cell] = place
-        rows.append(row)
-    return [replace(row, **verdict._asdict()) for row, verdict in zip(rows, judge.verdicts(table.path), strict=True)]
+        made.append(_with_interval(row, item))
+    return tuple(made)
 
 
-def _row(item: dict[str, str]) -> Row:
-    if item.get("experiment") not in EXPERIMENTS:
-        raise TableError(f"experiment {item.get('experiment')!r} is not one of {', '.join(EXPERIMENTS)}")
-    many = item["experiment"] == "qp_sweep"
-    mops, gib = _number(item, "mops"), _number(item, "gib")
-    low, high = _number(item, "mops_low"), _number(item, "mops_high")
-    measured = low is not None and high is not None
-    if measured and not low <= high:
+def _examine(row: Row) -> None:
+    for name, choices, default in (("mode", MODES, ""), ("op", OPS, "send"), ("window_mode", WINDOW_MODES, "local")):
+        text = row.words[name] or default
+        if text not in choices:
+            raise TableError(f"{name} {text!r} is not one of {', '.join(choices)}")
+    if row.words["experiment"] not in EXPERIMENTS:
+        raise TableError(f"experiment {row.words['experiment']!r} is not one of {', '.join(EXPERIMENTS)}")
+    if row.words["experiment"] == "qp_sweep" and not (row.count("qps") and row.count("senders")):
+        raise TableError("a row of qp_sweep has no qps and senders")
+    low, high = row.get("mops_low"), row.get("mops_high")
+    if low is not None and high is not None and low > high:
         raise TableError(f"mops_low {low} is above mops_high {high}")
-    if not measured and mops is not None:
+
+
+def _with_interval(row: Row, item: dict[str, str]) -> Row:
+    """Add the interval of gib; without one of mops both have the range of their rounding."""
+    if row.mops is None:
+        return row
+    values, words = dict(row.values), dict(row.words)
+    if not row.has_interval("mops"):
+        words["rounded"] = "yes"
         half = 0.5 * 10.0 ** -_decimals(item["mops"])
-        low, high = max(mops - half, 0.0), mops + half
-    return Row(
-        mode=_choice(item, "mode", MODES, None),
-        msg=_count(item, "msg", required=True),
-        window=_count(item, "window", required=True),
-        iters=_count(item, "iters") or 0,
-        mops=mops,
-        gib=gib,
-        op=_choice(item, "op", OPS, "send"),
-        window_mode=_choice(item, "window_mode", WINDOW_MODES, "local"),
-        device=item.get("device") or None,
-        **{
-            name: _count(item, name)
-            for name in ("mtu", "posted", "completed", "delivered", "lost", "duplicated", "reordered")
-        },
-        **{
-            name: _number(item, name)
-            for name in ("spread", "p50_us", "p99_us", "p999_us", "p9999_us", "rtt_before_ns", "rtt_after_ns")
-        },
-        mops_low=low,
-        mops_high=high,
-        qps=_count(item, "qps", required=True) if many else None,
-        senders=_count(item, "senders", required=True) if many else None,
-        rtt_class=item.get("rtt_class") or None,
-        repetitions=_repetitions(item.get("repetitions", "")),
-        has_interval=measured,
-    )
-
-
-def _repetitions(text: str) -> tuple[float, ...]:
-    """Keep only the rates of repetitions that have further counts; the judge reads those."""
-    try:
-        rates = [item.get("mops") for item in json.loads(text or "[]") if isinstance(item, dict)]
-    except json.JSONDecodeError:
-        raise TableError("repetitions are not a JSON list") from None
-    return tuple(tables.number(str(rate), "repetitions") for rate in rates if rate is not None)
-
-
-def _number(item: dict[str, str], name: str) -> float | None:
-    text = (item.get(name) or "").strip()
-    return tables.number(text, name) if text else None
-
-
-def _count(item: dict[str, str], name: str, required: bool = False) -> int | None:
-    value = _number(item, name)
-    if value is None and required:
-        raise TableError(f"no {name}")
-    if value is not None and (value != int(value) or (required and value == 0)):
-        raise TableError(f"{name} {item[name]!r} is not a {'positive ' if required else ''}whole number")
-    return None if value is None else int(value)
-
-
-def _choice(item: dict[str, str], name: str, choices: tuple[str, ...], default: str | None) -> str:
-    text = (item.get(name) or "").strip() or default
-    if text not in choices:
-        raise TableError(f"{name} {text!r} is not one of {', '.join(choices)}")
-    return text
+        values |= {"mops_low": max(row.mops - half, 0.0), "mops_high": row.mops + half}
+    if row.gib is not None:
+        values |= {f"gib_{end}": values[f"mops_{end}"] * 1e6 * row.msg / 2**30 for end in ("low", "high")}
+    return replace(row, values=values, words=words)
 
 
 def _decimals(text: str) -> int:

@@ -1,1 +1,1 @@
-"""Calls: their tables, their pictures, the judged claims and their page."""
+"""Calls: their rows, comparisons, judged claims and charts."""

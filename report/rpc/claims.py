@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Judgement, judge_each
+from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding
 from report.rpc.rows import Row, Source
 
 RATE, LARGE, FEW = 1.5e6, 256 << 10, 10
@@ -22,10 +22,6 @@ KIB_PER_CONNECTION, KIB_TOLERANCE = 10 * 256, 0.1
 INLINE_MAX = 256
 
 Judge = Callable[[Source], Finding]
-
-
-def judge_all(source: Source) -> list[Judgement]:
-    return judge_each(source, "rpc_rdma", JUDGES)
 
 
 def rate_of_small_calls(source: Source) -> Finding:

@@ -8,13 +8,11 @@ that of `verbena check`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
+from collections.abc import Iterable
 
-from report import judge, tables
-from report.tables import PUBLISHED, Table, TableError, read_table, rows_of
+from report import tables
+from report.tables import Table, TableError, rows_of
 
-KEYS = ("request_size", "concurrency", "qps")
 WORDS = ("request_size", "transport", "mode", "system", "ablation", "without", "recv_mode", "memory")
 UNITS = {"B": 1, "K": 2**10, "M": 2**20}
 
@@ -87,36 +85,27 @@ class Row(tables.Row):
 class Source(tables.Source[Row]):
     def cells(self, transport: str, mode: str) -> list[Row]:
         """Return our usable rows with all behaviours switched on."""
-        rows = [
-            row for row in self.rows if (row.transport, row.mode) == (transport, mode) and row.usable and not row.apart
-        ]
+        return [row for row in self.drawn(transport, mode) if row.usable]
+
+    def drawn(self, transport: str, mode: str) -> list[Row]:
+        """Return the rows of `cells`, and those that are not usable."""
+        rows = [row for row in self.rows if (row.transport, row.mode) == (transport, mode) and not row.apart]
         return sorted(rows, key=lambda row: (row.size, row.concurrency))
 
     def pairs(self, ablation: str) -> list[tuple[Row, Row]]:
         """Return pairs of usable rows of the same cell, with and without a behaviour."""
-        rows = [row for row in self.rows if row.ablation == ablation and row.usable]
+        return [(on, off) for on, off in self.ablated(ablation) if on.usable and off.usable]
+
+    def ablated(self, ablation: str) -> list[tuple[Row, Row]]:
+        """Return all pairs of rows of the same cell, with and without a behaviour."""
+        rows = [row for row in self.rows if row.ablation == ablation]
         off = {row.cell: row for row in rows if row.words["without"]}
-        pairs = [(row, off.get(row.cell)) for row in rows if not row.words["without"]]
-        return [(on, other) for on, other in pairs if other is not None]
+        return [(row, off[row.cell]) for row in rows if not row.words["without"] and row.cell in off]
 
 
-def read(table: Table, label: str | None = None) -> Source:
+def read_rows(table: Table, verdicts: Iterable[tuple[str, str]]) -> tuple[Row, ...]:
     for place, item in table.items:
         text = item.get("request_size", "")
-        if not (text[-1:] in UNITS and text[:-1].isdigit()):
+        if not (text[-1:] in UNITS and text[:-1].isdecimal() and text.isascii() and len(text) < 16):
             raise TableError(f"{table.path}: {place}: request_size {text!r} is no size such as 128B, 4K, 1M")
-    rows = _rows(table)
-    return Source(label or table.path.stem, table.environment, rows, published=rows == published().rows)
-
-
-@cache
-def published() -> Source:
-    """Return the published table, judged as any table is."""
-    return Source("published", {}, _rows(read_table(PUBLISHED / "rpc_rdma.csv")), published=True)
-
-
-def _rows(table: Table) -> tuple[Row, ...]:
-    rows = rows_of(table, Row, WORDS, ("concurrency",))
-    return tuple(
-        replace(row, **verdict._asdict()) for row, verdict in zip(rows, judge.verdicts(table.path), strict=True)
-    )
+    return rows_of(table, Row, WORDS, ("concurrency",), verdicts)

@@ -1,1 +1,1 @@
-"""Many clients: its tables, its pictures, the judged claims and its page."""
+"""Many clients: its rows, comparisons, judged claims and charts."""

@@ -8,13 +8,11 @@ The verdicts are those of `verbena check`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
+from collections.abc import Iterable
 
-from report import judge, tables
-from report.tables import PUBLISHED, Table, read_table, rows_of
+from report import tables
+from report.tables import Table, rows_of
 
-KEYS = ("clients", "success_percent")
 WORDS = ("system", "transport", "connect", "engine", "without", "server")
 
 
@@ -67,6 +65,21 @@ class Row(tables.Row):
         )
 
     @property
+    def is_plain(self) -> bool:
+        return not self.shared and not self.apart and not self.is_rival
+
+    @property
+    def name(self) -> str:
+        kinds = [
+            self.system if self.is_rival else "",
+            f"shared by {self.shared}" if self.shared else "",
+            "threads" if self.engine == "threads" else "",
+            self.apart,
+            f"at {self.rate:.0f}/s" if self.rate else "",
+        ]
+        return " ".join(filter(None, [f"{self.clients:,}", self.transport, *kinds]))
+
+    @property
     def shared(self) -> int:
         """The number of connections that logical clients share; 0 if each has its own."""
         return int(self.values.get("shared_qps", 0))
@@ -79,59 +92,31 @@ class Source(tables.Source[Row]):
         Only plain rows of the event-driven server count, whose clients have connections of their
         own.
         """
+        return [row for row in self.drawn(transport, paced) if row.usable]
+
+    def drawn(self, transport: str, paced: bool = False) -> list[Row]:
+        """Return the rows of `cells`, and those that are not usable."""
         rows = [
             row
-            for row in self.plain
-            if row.transport == transport and (row.rate > 0) == paced and row.engine != "threads"
+            for row in self.rows
+            if row.is_plain and row.transport == transport and (row.rate > 0) == paced and row.engine != "threads"
         ]
         lowest = min((row.rate for row in rows), default=0.0)
         return sorted((row for row in rows if row.rate == lowest), key=lambda row: row.clients)
 
     @property
     def plain(self) -> list[Row]:
-        return [row for row in self.rows if row.usable and not row.shared and not row.apart and not row.is_rival]
+        return [row for row in self.rows if row.usable and row.is_plain]
 
     def threads(self) -> list[Row]:
         """Return usable unpaced rows over RDMA of the engine with a thread for each client."""
         rows = [row for row in self.plain if row.transport == "rdma" and row.engine == "threads" and not row.rate]
         return sorted(rows, key=lambda row: row.clients)
 
-    def engine_pairs(self) -> list[tuple[Row, Row]]:
-        """Return pairs of usable rows, epoll and io_uring, that did the same work."""
-        rows = [row for row in self.rows if row.usable]
-        by_epoll = {row.work: row for row in rows if row.engine == "epoll"}
-        pairs = [(by_epoll.get(row.work), row) for row in rows if row.engine == "uring"]
-        return [(epoll, uring) for epoll, uring in pairs if epoll]
-
-    def rivals(self) -> list[Row]:
-        return sorted((row for row in self.rows if row.usable and row.is_rival), key=lambda row: row.clients)
-
-    def rival_pairs(self) -> list[tuple[Row, Row]]:
-        """Return pairs of usable rows, ours and a rival's, of the same work."""
-
-        def work(row: Row) -> tuple[float, ...]:
-            return tuple(row.values.get(name, 0.0) for name in ("clients", "rate", "size", "window"))
-
-        rivals = self.rivals()
-        return [(row, rival) for row in self.plain for rival in rivals if work(row) == work(rival)]
-
     @property
     def transports(self) -> list[str]:
         return sorted({row.transport for row in self.rows if not row.is_rival})
 
 
-def read(table: Table, label: str | None = None) -> Source:
-    rows = _judged(table)
-    return Source(label or table.path.stem, table.environment, rows, published=rows == published().rows)
-
-
-@cache
-def published() -> Source:
-    """Return the published table; its verdicts say why its rows are not comparable."""
-    return Source("published", {}, _judged(read_table(PUBLISHED / "connection_scale.csv")), published=True)
-
-
-def _judged(table: Table) -> tuple[Row, ...]:
-    rows = rows_of(table, Row, WORDS, ("clients",))
-    verdicts = judge.verdicts(table.path)
-    return tuple(replace(row, **verdict._asdict()) for row, verdict in zip(rows, verdicts, strict=True))
+def read_rows(table: Table, verdicts: Iterable[tuple[str, str]]) -> tuple[Row, ...]:
+    return rows_of(table, Row, WORDS, ("clients",), verdicts)

@@ -8,18 +8,20 @@ from pathlib import Path
 import pytest
 
 from report.rcud import claims, compare, rows
-from report.tables import PUBLISHED, read_table
+from report.rcud.experiment import RCUD
+from report.tables import PUBLISHED, digits
 from report.tests import synthetic
+from report.tests.running import read
 
 
 def source(tmp_path: Path, table: list[dict[str, object]] | None = None) -> rows.Source:
     path = tmp_path / "synthetic.csv"
     path.write_text(synthetic.csv_text(table), encoding="utf-8")
-    return rows.read(read_table(path))
+    return read(path)
 
 
 def verdicts(of: rows.Source) -> dict[str, str]:
-    return {judgement.claim.id: judgement.finding.verdict for judgement in claims.judge_all(of)}
+    return {judgement.claim.id: judgement.finding.verdict for judgement in RCUD.judge_claims(of)}
 
 
 def test_every_claim_of_the_file_has_a_judge_and_every_judge_a_claim() -> None:
@@ -30,7 +32,7 @@ def test_every_claim_of_the_file_has_a_judge_and_every_judge_a_claim() -> None:
 
 
 def test_published_rows_judge_their_own_claims() -> None:
-    assert verdicts(rows.published()) == {
+    assert verdicts(RCUD.published()) == {
         "S1.1": "supported",
         "S1.2": "contradicted",
         "S1.3": "contradicted",
@@ -45,12 +47,12 @@ def test_published_rows_judge_their_own_claims() -> None:
 
 
 def test_the_table_itself_is_quoted_against_16_78() -> None:
-    finding = claims.ud_leads_at_8192_window_64(rows.published(), "local")
+    finding = claims.ud_leads_at_8192_window_64(RCUD.published(), "local")
     assert "10.76 GiB/s, not 16.78" in finding.because
 
 
 def test_never_exceeds_is_contradicted_by_seven_published_sizes() -> None:
-    finding = claims.rc_never_exceeds_ud(rows.published(), "local")
+    finding = claims.rc_never_exceeds_ud(RCUD.published(), "local")
     assert "32, 64, 128, 256, 512, 1024, 2048 B at window 64" in finding.because
 
 
@@ -87,7 +89,7 @@ def test_one_queue_pair_of_ud_is_judged_against_many_of_rc(
 ) -> None:
     of = of_queue_pairs(tmp_path, ud_rates)
     assert {row.validity for row in of.queue_pairs} == {"valid"}, [row.reason for row in of.queue_pairs]
-    assert len(of.queue_pairs) == 2 * len(ud_rates) and not of.rows
+    assert len(of.queue_pairs) == 2 * len(ud_rates) and not of.single
     found = verdicts(of)
     assert found["S1.6b"] == verdict
     assert found["S1.6a"] == "not testable", "one size at one window says nothing of others"
@@ -99,11 +101,11 @@ def test_rows_of_several_senders_do_not_decide_about_queue_pairs(tmp_path: Path)
 
 def test_rows_of_many_queue_pairs_stand_beside_the_same_cell_of_one(tmp_path: Path) -> None:
     of = source(tmp_path, [synthetic.row("RC", 64, 64, "credit", 2.0), synthetic.row_of_queue_pairs("RC", 4, 2.0)])
-    assert (len(of.rows), len(of.queue_pairs)) == (1, 1)
+    assert (len(of.single), len(of.queue_pairs)) == (1, 1)
 
 
 def test_a_lead_with_local_windows_only_is_reported(tmp_path: Path) -> None:
-    finding = claims.ud_faster_without_acknowledgements(source(tmp_path), "local")
+    finding = claims.ud_faster_without_acknowledgements(source(tmp_path))
     assert "UD leads in 8 cells with local windows, and in 0 of them" in finding.because
 
 
@@ -117,7 +119,7 @@ def test_ud_above_the_mtu_that_delivered_nothing_contradicts_its_lead(tmp_path: 
 
 def test_overlapping_intervals_are_no_difference(tmp_path: Path) -> None:
     table = [synthetic.row("RC", 64, 4, "local", 1.00), synthetic.row("UD", 64, 4, "local", 1.03)]
-    assert [cell.winner for cell in compare.compare(source(tmp_path, table))] == ["no difference"]
+    assert [cell.winner for cell in compare.rc_and_ud(source(tmp_path, table))] == ["no difference"]
 
 
 def test_too_few_sizes_support_nothing(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ def test_too_few_sizes_support_nothing(tmp_path: Path) -> None:
 def test_rows_measured_at_different_core_distances_are_not_compared(tmp_path: Path) -> None:
     far = {"rtt_before_ns": 380, "rtt_after_ns": 390, "rtt_class": "far"}
     table = [synthetic.row("RC", 64, 4, "local", 1.0, **far), synthetic.row("UD", 64, 4, "local", 2.0)]
-    (cell,) = compare.compare(source(tmp_path, table))
+    (cell,) = compare.rc_and_ud(source(tmp_path, table))
     assert cell.winner == "n/a"
     assert "round trip moved" in cell.obstacle
 
@@ -139,7 +141,16 @@ def test_write_rows_never_enter_a_verdict(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "value,text", [(0.4449, "0.445"), (2.9961, "3.00"), (0.01, "0.01"), (15.94, "15.9"), (1234.4, "1234"), (0.0, "0")]
+    "value,text",
+    [
+        (0.4449, "0.445"),
+        (2.9961, "3.00"),
+        (9.998, "10.0"),
+        (0.01, "0.01"),
+        (15.94, "15.9"),
+        (1234.4, "1,234"),
+        (0.0, "0"),
+    ],
 )
 def test_numbers_have_three_significant_digits_and_no_padding(value: float, text: str) -> None:
-    assert compare.digits(value) == text
+    assert digits(value) == text

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from report import tables
 from report.rpc import claims, rows
-from report.tests.running import run
+from report.rpc.experiment import RPC
+from report.tests.running import OWN_SCRIPTS, read, run
 from report.tests.synthetic import table_text
 from report.tests.synthetic_calls import AROUND, ENVIRONMENT, SIZES, row
 
 REGISTRATION = {f"registration {size}": "50 us to register and deregister, 10 us to copy" for size in ("4K", "256K")}
+PUBLISHED_COLUMNS = "request_size,concurrency,gigabits_per_second,p90_us,p99_us,qps"
 WIDE = (0.5, 0.7, 1.0, 1.5, 2.0)
 
 
@@ -40,17 +41,17 @@ def ablated(name: str, size: str, concurrency: int, gain: float, **changes: Any)
 def source(tmp_path: Path, table: list[dict[str, object]], **environment: str) -> rows.Source:
     path = tmp_path / "synthetic.csv"
     path.write_text(table_text(table, environment or ENVIRONMENT), encoding="utf-8")
-    return rows.read(tables.read_table(path))
+    return read(path)
 
 
 def verdicts(of: rows.Source) -> dict[str, str]:
-    return {judgement.claim.id: judgement.finding.verdict for judgement in claims.judge_all(of)}
+    return {judgement.claim.id: judgement.finding.verdict for judgement in RPC.judge_claims(of)}
 
 
 def test_published_rows_get_the_verdicts_of_verbena_check() -> None:
     faults = {
         (each.words["request_size"], each.concurrency): each.validity
-        for each in rows.published().rows
+        for each in RPC.published().rows
         if not each.usable
     }
     assert faults == {
@@ -64,10 +65,10 @@ def test_published_rows_get_the_verdicts_of_verbena_check() -> None:
 
 
 def test_published_rows_judge_their_own_claims() -> None:
-    found = verdicts(rows.published())
+    found = verdicts(RPC.published())
     assert found.pop("S4.2") == "contradicted", "256K at 4 has 55 % of what 16 have"
     assert set(found.values()) == {"not testable"} and len(found) == 7
-    assert "1.44 million" in claims.rate_of_small_calls(rows.published()).because
+    assert "1.44 million" in claims.rate_of_small_calls(RPC.published()).because
 
 
 def test_a_table_as_it_was_claimed_supports_every_claim(tmp_path: Path) -> None:
@@ -149,24 +150,31 @@ def test_the_page_has_every_picture_claim_and_comparison(tmp_path: Path) -> None
     done = run("rpc.csv", "-o", "page.html", "--plots", "plots", "--json", "facts.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     names = {
-        f"{q}_vs_{x}_{kind}"
+        f"{q}_vs_{x}_{mode}"
         for q in ("qps", "throughput", "latency")
         for x in ("size", "concurrency")
-        for kind in KINDS
+        for mode in ("sink", "echo")
     }
-    names |= {f"{q}_beside_others" for q in ("qps", "throughput", "latency")}
     assert {path.stem for path in (tmp_path / "plots").iterdir()} == names
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert all(f'<th scope="row">{claim}</th>' in page for claim in claims.JUDGES)
-    assert "Gain of each behaviour" in page and "Comparison with other systems" in page and "<script" not in page
+    assert all(f'<span class="id">{claim}</span>' in page for claim in claims.JUDGES)
+    assert (
+        "Gain of each behaviour" in page and "Ours against grpc, calls" in page and page.count("<script") == OWN_SCRIPTS
+    )
     document = json.loads((tmp_path / "facts.json").read_text(encoding="utf-8"))
-    assert set(document["claims"]) == {"rpc", "published"} and len(document["sources"][0]["rows"]) == len(table)
+    assert set(document["claims"]) == {"rpc", "rpc_rdma"} and len(document["sources"][0]["rows"]) == len(table)
 
 
-KINDS = ("rdma_sink", "tcp_sink", "rdma_echo")
+def test_tcp_and_rdma_are_in_one_chart_and_rivals_are_faint(tmp_path: Path) -> None:
+    table = [row(size, 64, 10_000, transport=transport) for size in ("128B", "4K") for transport in ("rdma", "tcp")]
+    table.append(row("128B", 64, 12_000, transport="tcp", system="grpc"))
+    chart = next(iter(RPC.charts([source(tmp_path, table)], RPC.published())))
+    seen = {line.label: line.behind for line in chart.lines}
+    assert seen["rdma, 64 in flight"] is seen["tcp, 64 in flight"] is False
+    assert seen["grpc, tcp, 64 in flight"] is seen["rdma, 64 in flight, published"] is True
 
 
 def test_an_unknown_size_is_a_one_line_error(tmp_path: Path) -> None:
-    (tmp_path / "bad.csv").write_text("request_size,concurrency,qps\nlarge,1,1\n", encoding="utf-8")
+    (tmp_path / "bad.csv").write_text(f"{PUBLISHED_COLUMNS}\nlarge,1,1,1,1,1\n", encoding="utf-8")
     done = run("bad.csv", "-o", "page.html", cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1) and "'large' is no size" in done.stderr
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "'large' is no size" in done.stderr

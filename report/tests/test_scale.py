@@ -12,15 +12,17 @@ from pathlib import Path
 import pytest
 
 from report import tables
-from report.scale import claims, page, pictures, rows
-from report.tests.running import run
+from report.compare import interval_text
+from report.scale import charts, claims, rows
+from report.scale.experiment import SCALE
+from report.tests.running import OWN_SCRIPTS, read, run
 from report.tests.synthetic_scale import COUNTS, csv_text, not_run, redis_row, row
 
 
 def source(tmp_path: Path, table: list[dict[str, object]]) -> rows.Source:
     path = tmp_path / "synthetic.csv"
     path.write_text(csv_text(table), encoding="utf-8")
-    return rows.read(tables.read_table(path))
+    return read(path)
 
 
 def test_io_uring_is_compared_with_epoll_and_judges_no_claim(tmp_path: Path) -> None:
@@ -28,14 +30,14 @@ def test_io_uring_is_compared_with_epoll_and_judges_no_claim(tmp_path: Path) -> 
     faster = {"per_second": 60000, "spread": (0.95, 1.0, 1.05)}
     table += [row(100, engine="uring", **faster), row(1000, engine="uring", rate=500)]
     of = source(tmp_path, table)
-    assert [(epoll.clients, uring.clients) for epoll, uring in of.engine_pairs()] == [(100, 100)]
     assert {line.clients: line.engine for line in of.cells("rdma")} == dict.fromkeys(COUNTS, "epoll")
-    ((title, html),) = page.LAYOUT.more(of)
-    assert title == "io_uring beside epoll" and "2.00 [1.88, 2.12]" in html and "io_uring</td>" in html
+    (only,) = SCALE.compare(of)
+    assert (only.question.title, only.one.clients, only.winner) == ("io_uring against epoll", 100, "io_uring")
+    assert interval_text(only.bounds) == "2.00 [1.88, 2.12]"
 
 
 def verdicts(of: rows.Source) -> dict[str, str]:
-    return {judgement.claim.id: judgement.finding.verdict for judgement in claims.judge_all(of)}
+    return {judgement.claim.id: judgement.finding.verdict for judgement in SCALE.judge_claims(of)}
 
 
 def both_paces(**changes: object) -> list[dict[str, object]]:
@@ -50,7 +52,7 @@ def test_every_claim_of_the_file_has_a_judge() -> None:
 
 
 def test_published_rows_support_no_claim() -> None:
-    published = rows.published()
+    published = SCALE.published()
     assert published.published and len(published.rows) == 6
     assert set(verdicts(published).values()) == {"not testable"}
 
@@ -156,12 +158,12 @@ def test_every_synthetic_row_is_valid_as_the_judge_sees_it(tmp_path: Path) -> No
 def test_redis_is_compared_with_the_rows_of_the_same_cell_and_judges_no_claim(tmp_path: Path) -> None:
     table = [row(100), row(100, transport="tcp", per_second=20000), row(1000), redis_row(100, 50000)]
     of = source(tmp_path, table)
-    assert [(ours.transport, rival.clients) for ours, rival in of.rival_pairs()] == [("rdma", 100), ("tcp", 100)]
+    beside = [each for each in SCALE.compare(of) if each.question.first == "redis"]
+    assert [(each.other.transport, each.one.clients) for each in beside] == [("rdma", 100), ("tcp", 100)]
     assert {line.system for line in of.plain} == {"verbena"}
-    ((title, html),) = page.LAYOUT.more(of)
-    assert title == "redis beside ours" and "0.60 [0.59, 0.61]" in html and "0.40 [0.40, 0.40]" in html
-    labels = [line.label for line in pictures._chart(pictures.QUANTITIES[1], [of]).lines if line.behind]
-    assert "redis, synthetic" in labels
+    assert [interval_text(each.bounds) for each in beside] == ["0.60 [0.59, 0.61]", "0.40 [0.40, 0.40]"]
+    chart = next(chart for chart in SCALE.charts([of], SCALE.published()) if chart.name == "echoes_vs_clients")
+    assert "redis, tcp" in [line.label for line in chart.lines if line.behind]
 
 
 @pytest.fixture(scope="module")
@@ -181,10 +183,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_shows_every_claim_and_every_picture_and_escapes_its_text(made: Path) -> None:
     page = (made / "page.html").read_text(encoding="utf-8")
-    assert all(f'<th scope="row">{claim}</th>' in page for claim in claims.JUDGES)
-    assert all(f'<figure id="{quantity.name}">' in page for quantity in pictures.QUANTITIES)
-    assert "vb_synthetic, software NIC" in page and "SYNTHETIC" in page and "<script" not in page
-    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert all(f'<span class="id">{claim}</span>' in page for claim in claims.JUDGES)
+    assert all(f'<figure id="scale-{quantity.name}"' in page for quantity in charts.QUANTITIES)
+    assert "vb_synthetic, software NIC" in page and "SYNTHETIC" in page and page.count("<script") == OWN_SCRIPTS
+    ids = re.findall(r'\bid="([^"]+)"', page.partition("<script")[0])
     assert len(ids) == len(set(ids))
 
 
@@ -205,16 +207,10 @@ def test_json_has_rows_and_verdicts(made: Path) -> None:
     assert len(document["claims"]["synthetic"]) == len(claims.JUDGES) and len(document["sources"][0]["rows"]) == 13
 
 
-def test_one_page_has_one_experiment(made: Path) -> None:
-    done = run("synthetic.csv", tables.PUBLISHED / "rc_vs_ud.csv", "-o", "both.html", cwd=made)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert not (made / "both.html").exists()
-
-
 def test_a_malformed_file_is_a_one_line_error(tmp_path: Path) -> None:
     for number, text in enumerate(
         ("clients,success_percent\n10\n", "clients,success_percent\nten,100\n", "clients,success_percent\n")
     ):
         (tmp_path / "bad.csv").write_text(text, encoding="utf-8")
         done = run("bad.csv", "-o", "page.html", cwd=tmp_path)
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1), number
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), number

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from report import tables
-from report.rcud import rows
+from report.rcud.experiment import RCUD
+from report.rcud.rows import Source
 from report.tests import synthetic
-
-
-def read(path: Path) -> rows.Source:
-    return rows.read(tables.read_table(path))
+from report.tests.running import read
 
 
 def write(folder: Path, text: str, name: str = "table.csv") -> Path:
@@ -22,10 +20,14 @@ def write(folder: Path, text: str, name: str = "table.csv") -> Path:
     return path
 
 
+def published() -> tables.Source:
+    source = RCUD.published()
+    assert source
+    return source
+
+
 def test_published_table_has_exactly_ud_8192_invalid_and_ud_4096_at_window_64_suspect() -> None:
-    verdicts = {
-        (row.mode, row.msg, row.window): row.validity for row in rows.published().rows if row.validity != "valid"
-    }
+    verdicts = {(row.mode, row.msg, row.window): row.validity for row in published().rows if row.validity != "valid"}
     assert verdicts == {("UD", 8192, 4): "invalid", ("UD", 8192, 64): "invalid", ("UD", 4096, 64): "suspect"}
 
 
@@ -35,8 +37,8 @@ def test_the_published_table_is_recognised_in_any_folder(tmp_path: Path) -> None
 
 
 def test_a_row_without_interval_has_the_range_of_its_rounding() -> None:
-    row = rows.published().rows[0]
-    assert (row.low, row.high, row.has_interval) == (pytest.approx(0.435), pytest.approx(0.445), False)
+    row = published().rows[0]
+    assert row.interval("mops")[::2] == (pytest.approx(0.435), pytest.approx(0.445)) and not row.measured_interval
 
 
 def test_csv_and_json_of_one_run_give_the_same_rows(tmp_path: Path) -> None:
@@ -72,8 +74,8 @@ def test_a_report_without_the_judge_says_what_is_missing(tmp_path: Path, monkeyp
     ],
 )
 def test_hardware_is_only_what_the_environment_calls_hardware(environment: dict[str, str], kind: str) -> None:
-    row = replace(rows.published().rows[0], device="mlx5_0")
-    assert rows.Source("x", environment, (row,)).kind == kind
+    row = replace(published().rows[0], words={"device": "mlx5_0"})
+    assert Source("x", environment, (row,)).kind == kind
 
 
 def test_clashing_stems_are_labelled_by_path() -> None:
@@ -94,8 +96,8 @@ HEADER = "experiment,mode,msg,window,iters,mops,gib\n"
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "empty"),
-        ("a,b\n1,2\n", "no column experiment"),
+        ("", "empty: the program that should have written it was interrupted, so measure again"),
+        ("a,b\n1,2\n", "no column 'experiment': not a table of an experiment"),
         (HEADER, "no rows"),
         (HEADER + "msg_sweep,RC,32,4\n", "line 2: 4 cells under 7 columns"),
         (HEADER + "msg_sweep,XX,32,4,1,1.0,0.1\n", "line 2: mode 'XX' is not one of RC, UD, UD-seg"),

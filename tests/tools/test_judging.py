@@ -86,7 +86,7 @@ def test_a_report_judges_every_claim_from_the_rows(reported: tuple[Path, Ran]) -
 def test_the_page_has_the_rows_the_environment_and_the_kind_of_nic(reported: tuple[Path, Ran]) -> None:
     page = (reported[0] / "page.html").read_text()
     assert "vb_lo, software NIC" in page and "hardware NIC" not in page
-    assert page.count("<figure") == 4
+    assert page.count("<figure") == 5, "the four plots, and the latency percentiles"
     assert "msg 8192 &gt; UD max 4096" in page
     for key, value in json.loads((reported[0] / "rows.json").read_text())["environment"].items():
         assert key in page and html.escape(value) in page, key

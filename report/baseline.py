@@ -1,0 +1,111 @@
+"""Compares the rows of this run with those of an earlier one: what changed, beyond noise.
+
+A figure has changed if its 95 % intervals do not overlap. It is a regression if it is worse and the
+whole interval of the ratio is beyond the tolerance. Rows that are not valid, or that were measured
+at different core-to-core round trips, are not compared, and neither are figures without an
+interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from report.compare import drift, ratio
+from report.experiment import Experiment, Figure
+from report.experiments import read_sources
+from report.tables import Row, Source, TableError
+
+REGRESSION, IMPROVEMENT, NO_CHANGE, NOT_COMPARED = "regression", "improvement", "no change", "not compared"
+
+
+@dataclass(frozen=True)
+class Change:
+    experiment: str
+    label: str  # the file of this run
+    where: str  # the cell in words
+    figure: str
+    verdict: str
+    bounds: tuple[float, float, float] | None  # new over old: least, middle, greatest
+    old: tuple[float, float, float] | None
+    new: tuple[float, float, float] | None
+    reason: str = ""  # why the two are not compared
+
+    def line(self) -> str:
+        """Return the change in one line for a terminal."""
+        name = f"{self.verdict}: {self.experiment} {self.where}, {self.figure}"
+        if self.bounds is None:
+            return f"{name}: {self.reason}"
+        low, middle, high = (100 * (bound - 1) for bound in self.bounds)
+        return f"{name}: {middle:+.1f} % [{low:+.1f}, {high:+.1f}]"
+
+
+def changes(read: dict[Experiment, list[Source]], baseline: list[Path], tolerance: float = 0.0) -> list[Change]:
+    """Compare every row with that of the same cell in the baseline; the worst changes come first.
+
+    `tolerance` is the share by which a figure may become worse.
+    """
+    old = read_sources(baseline)
+    found: list[Change] = []
+    for experiment, sources in read.items():
+        known = {experiment.cell_of(row): row for source in old.get(experiment, []) for row in source.rows}
+        for source in sources:
+            for row in source.rows:
+                found += _of_row(experiment, source, known.get(experiment.cell_of(row)), row, tolerance)
+    if not any(change.bounds for change in found):
+        reasons = sorted({change.reason for change in found if change.reason})
+        why = f" ({reasons[0]})" if reasons else ""
+        raise TableError(
+            f"{baseline[0]}: no row can be compared with this run{why}: measure the same cells, with repetitions"
+        )
+    order = [REGRESSION, IMPROVEMENT, NO_CHANGE, NOT_COMPARED]
+    return sorted(found, key=lambda change: (order.index(change.verdict), -_size(change)))
+
+
+def _size(change: Change) -> float:
+    middle = change.bounds[1] if change.bounds else 1.0
+    return max(middle, 1 / middle) if middle > 0 else float("inf")
+
+
+def _of_row(experiment: Experiment, source: Source, old: Row | None, new: Row, tolerance: float) -> list[Change]:
+    name, where = experiment.name, experiment.name_of(new)
+    reason = _obstacle(old, new)
+    if reason or old is None:
+        return [Change(name, source.label, where, "row", NOT_COMPARED, None, None, None, reason)]
+    found = []
+    for figure in experiment.figures:
+        if not (old.has_interval(figure.column) and new.has_interval(figure.column) and old.get(figure.column)):
+            continue
+        bounds = ratio(new, old, figure.column)
+        verdict = _verdict(figure, bounds, tolerance)
+        intervals = old.interval(figure.column), new.interval(figure.column)
+        found.append(Change(name, source.label, where, figure.title, verdict, bounds, *intervals))
+    return found
+
+
+def _obstacle(old: Row | None, new: Row) -> str:
+    if old is None:
+        return "the baseline has no such row"
+    for whose, row in (("the baseline's row", old), ("this row", new)):
+        if not row.usable:
+            return f"{whose} is {row.validity}" + (f": {row.reason}" if row.reason else "")
+    return drift(old, new)
+
+
+def _verdict(figure: Figure, bounds: tuple[float, float, float], tolerance: float) -> str:
+    low, _, high = bounds
+    if low <= 1.0 <= high:
+        return NO_CHANGE
+    better = (low > 1.0) == figure.more_is_better
+    if better:
+        return IMPROVEMENT
+    beyond = high < 1.0 - tolerance if figure.more_is_better else low > 1.0 + tolerance
+    return REGRESSION if beyond else NO_CHANGE
+
+
+def summary(found: list[Change]) -> str:
+    """Count the changes by their verdicts, in words."""
+    counts = {verdict: sum(change.verdict == verdict for change in found) for verdict in (REGRESSION, IMPROVEMENT)}
+    same, left = (sum(change.verdict == verdict for change in found) for verdict in (NO_CHANGE, NOT_COMPARED))
+    parts = [f"{count} {verdict}{'' if count == 1 else 's'}" for verdict, count in counts.items()]
+    return ", ".join([*parts, f"{same} without a change beyond noise", f"{left} not compared"])

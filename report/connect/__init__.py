@@ -1,0 +1,1 @@
+"""Connecting: its rows, comparisons, judged claims and charts."""
