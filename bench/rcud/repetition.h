@@ -2,9 +2,9 @@
 //
 // In a table it is an object with iters, posted, completed, sender_ns, the counts of the receiver
 // (Delivery), payload_bytes, mops, the percentiles, the round trips, `checked` (stamps or bytes;
-// mops_unverified, if bytes), `failure`, and in JSON the histogram latency_ns. With Cell::qps it also
-// has receiver_qps, the queue pairs at the receiver, and qps_used, those of the senders from which a
-// message was delivered.
+// mops_unverified, if bytes), `failure`, and in JSON the histogram latency_ns. With Cell::qps it
+// also has receiver_qps, the queue pairs at the receiver, and qps_used, those of the senders from
+// which a message was delivered.
 //
 // Threads: values and pure functions.
 #pragma once
