@@ -71,12 +71,14 @@ def test_verbena_writes_a_report_with_the_published_table(
     table = next(prefix.rglob("rc_vs_ud.csv"))
     page = tmp_path / "page.html"
     run(prefix / "bin" / "verbena", "report", table, "-o", page, env=environment, cwd=tmp_path)
-    assert "<svg" in page.read_text() or "<img" in page.read_text()
+    text = page.read_text()
+    assert "<figure" in text and "SEND 8192 B, window 64" in text
+    assert list(tmp_path.glob("*.svg"))
 
 
 def test_a_missing_report_is_named_with_its_component(tmp_path: Path, environment: dict[str, str]) -> None:
     install(tmp_path, "nic")
-    said = run(tmp_path / "bin" / "verbena", "report", "x.csv", env=environment, status=1)
+    said = run(tmp_path / "bin" / "verbena", "report", "x.csv", env=environment, status=2)
     assert f"{tmp_path}/share/verbena/report" in said and "component python" in said
 
 
