@@ -52,6 +52,8 @@ namespace verbena::rcud {
 inline constexpr int protocol_version = 3;
 inline constexpr std::string_view protocol_name = "verbena-rcud";
 
+// The failure of a cell for which a process could not allocate memory.
+inline constexpr const char* no_memory = "no memory is left";
 inline constexpr std::chrono::seconds answer_patience{30};  // set-up, results
 
 // The server's description of itself.

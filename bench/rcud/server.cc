@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -52,8 +53,9 @@ public:
 			} catch (const PeerLost&) {
 				throw;
 			} catch (const Failure& failure) {
-				control_.send({{"type", "failed"}, {"text", failure.what()}});
-				await_close();
+				fail(failure.what());
+			} catch (const std::bad_alloc&) {
+				fail(no_memory);
 			}
 			control_.send({{"type", "closed"}});
 		} else if (message["type"] == "close") {
@@ -64,7 +66,9 @@ public:
 	}
 
 private:
-	void await_close() {
+	// Reports the failure of a cell, and waits until the client has closed it.
+	void fail(const std::string& why) {
+		control_.send({{"type", "failed"}, {"text", why}});
 		while (!closing_) closing_ = control_.receive(idle_patience)["type"] == "close";
 	}
 

@@ -1,6 +1,7 @@
 #include "bench/rcud/session.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/random.h"
@@ -31,7 +32,8 @@ Client::Client(lib::OpenDevice& device, bench::Control& control, RoundTrip* page
 
 Limits Client::limits() const {
 	return {.mtu = std::min(device_.mtu_bytes(), peer_.mtu),
-		.queue_depth_max = std::min(queue_depth_of(device_), peer_.queue_depth)};
+		.queue_depth_max = std::min(queue_depth_of(device_), peer_.queue_depth),
+		.qps_max = std::min(qps_of(device_), peer_.qps)};
 }
 
 Message Client::expect(std::string_view type, std::chrono::milliseconds patience) {
@@ -171,10 +173,13 @@ void Client::measure(const Cell& cell, const Shape& shape, const Settings& setti
 		throw;
 	} catch (const Failure& failure) {
 		result.failure = failure.what();
-		// Bring the server back to the state between cells.
-		control_.send({{"type", "close"}});
-		while (control_.receive(answer_patience)["type"] != "closed") {}
+	} catch (const std::bad_alloc&) {
+		result.failure = no_memory;
 	}
+	if (result.failure.empty()) return;
+	// Bring the server back to the state between cells.
+	control_.send({{"type", "close"}});
+	while (control_.receive(answer_patience)["type"] != "closed") {}
 }
 
 std::optional<double> Client::round_trip() {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from report import tables
 from report.tables import Table, TableError, rows_of
 
-WORDS = ("experiment", "mode", "op", "window_mode", "device", "rtt_class")
+WORDS = ("experiment", "mode", "op", "window_mode", "device", "rtt_class", "checked")
 EXPERIMENTS = ("msg_sweep", "qp_sweep")
 MODES = ("RC", "UD", "UD-seg")
 OPS = ("send", "write", "read")

@@ -22,7 +22,7 @@ from rcud_rows import check_account, only, read_csv
 
 BENCH = ("verbena", "bench", "rcud", "--quiet")
 QUICK = ("--iters", 3000, "--warmup", 100)
-MEMORY = 250_000 * 1024  # bytes of address space: 60,000 queue pairs need more
+MEMORY = 130_000 * 1024  # bytes of address space: 60,000 queue pairs need more
 
 
 def measure(programs: Programs, *options: object, **more: object) -> tuple[Ran, list[dict[str, str]]]:
@@ -97,7 +97,9 @@ def test_queue_pairs_that_exceed_the_memory_are_a_sentence_and_no_rate(programs:
     few, many = only(rows, qps=4), only(rows, qps=60000)
     assert few["validity"] in ("valid", "suspect") and float(few["mops"]) > 0
     assert many["validity"] == "invalid" and float(many["mops"]) == 0
-    assert re.search(r"queue pair \d+ of 60000: ibv_\w+_qp.*: Cannot allocate memory", many["reason"]), many
+    # The NIC or the program is the first to need more.
+    said = r"queue pair \d+ of 60000: ibv_\w+_qp.*: Cannot allocate memory|no memory is left"
+    assert re.search(said, many["reason"]), many
 
 
 @pytest.mark.parametrize(
