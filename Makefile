@@ -11,7 +11,7 @@ CONFIGURE := cmake --log-level=WARNING --preset
 	sim fuzz asan tsan interop ecosystem hostile nightly weekly coverage fuzz-corpus newcomer clean
 
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build everything, optimised, into build/
 	@$(NEEDS) build
@@ -76,7 +76,7 @@ bench-peers: build ## measure our NIC, UCX, iperf3 and the machine in turn and p
 	@$(NEEDS) peers
 	@$(PYTHON) bench/peers/run $(BUILD)
 
-results: programs ## measure all that the published claims need (45 minutes, resumable) and write docs/results/<machine class>/
+results: programs ## measure all that the published claims need (long, resumable) and write docs/results/<machine class>/
 	@$(NEEDS) bench
 	@$(PYTHON) -B bench/results/run $(BUILD)
 
@@ -149,4 +149,4 @@ newcomer: ## run both commands of the README on a bare Debian 12, in a chroot
 	@tests/newcomer/run
 
 clean: ## remove the build folders
-	rm -rf build build-dev build-asan build-tsan build-fuzz build-same build-coverage build-nightly build-packages
+	rm -rf build build-nic build-dev build-asan build-tsan build-fuzz build-same build-coverage build-nightly build-packages

@@ -22,8 +22,8 @@ from report.spectrum import TICKS, Spectrum
 from report.tables import NO_VALUE, Row, Source, TableError, digits
 
 FOLDER = Path(__file__).resolve().parent
-# Debian's libjs-chart.js.
 CHARTS_MAX = 60  # plots of one experiment on one page
+# Debian's libjs-chart.js.
 LIBRARY = Path("/usr/share/javascript/chart.js/chart.min.js")
 
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/rcud/completions.h"
+
 namespace verbena::rcud {
 namespace {
 
@@ -162,17 +164,23 @@ void FanInReceiver::digest(const ibv_wc* completions, int count, const Run& run)
 		const ibv_wc& each = completions[i];
 		check_status(each, "receive");
 		if ((each.wr_id & credit_mark) != 0) {
-			const std::uint64_t id = each.wr_id & ~credit_mark;
-			credit_queues_[id >> credit_shift].completed = id & ((std::uint64_t{1} << credit_shift) - 1);
+			take_credit_completion(each.wr_id & ~credit_mark);
 			continue;
 		}
-		if (each.wr_id >= requests_.size()) throw Failure("receive: a completion names a request that was not posted");
+		if (each.wr_id >= requests_.size()) complain_of_unposted("receive", each.wr_id, requests_.size());
 		accept(each, run);
 		ibv_recv_wr& request = requests_[each.wr_id];
 		request.next = list;
 		list = &request;
 	}
 	if (list != nullptr) post(list);
+}
+
+void FanInReceiver::take_credit_completion(std::uint64_t id) {
+	const std::uint64_t at = id >> credit_shift, number = id & ((std::uint64_t{1} << credit_shift) - 1);
+	const std::uint64_t posted = at < credit_queues_.size() ? credit_queues_[at].posted : 0;
+	if (number > posted || posted == 0) complain_of_unposted("credit", number, posted);
+	credit_queues_[at].completed = number;
 }
 
 void FanInReceiver::give_credits(const Run& run) {
@@ -214,9 +222,13 @@ Delivery FanInReceiver::run(const Run& run, const Watcher& watcher) {
 		if (arrivals.idle() && arrivals.silent(ask(watcher, sender_finished))) break;
 	}
 	if (delivered_ == run.total) arrivals.all_came();
-	while (credits_ && delivered_ == run.total && !all_credited()) {
+	Wait for_credits;
+	for (std::uint32_t polls = 1; credits_ && delivered_ == run.total && !all_credited(); ++polls) {
 		digest(completions, poll(cq_.get(), completions), run);
 		give_credits(run);
+		if (polls % watch_every != 0) continue;
+		ask(watcher, sender_finished);
+		if (for_credits.at(clock.now()) > stall_ns) throw Failure("credit: no completion for 10 s");
 	}
 
 	Delivery delivery{.delivered = delivered_, .reordered = reordered_, .corrupt = misplaced_, .qps_used = qps_used_};

@@ -63,6 +63,7 @@ private:
 	void post(ibv_recv_wr* list);
 	void accept(const ibv_wc& completion, const Run& run);
 	void digest(const ibv_wc* completions, int count, const Run& run);
+	void take_credit_completion(std::uint64_t id);
 	void give_credits(const Run& run);
 	bool send_credit(const Run& run, std::uint32_t sender, std::uint64_t count);
 	std::uint64_t consumed(const Lane& lane) const { return is_ud() ? lane.account.next() : lane.account.delivered; }

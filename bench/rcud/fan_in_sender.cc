@@ -7,7 +7,9 @@
 #include <bit>
 
 #include "bench/far_end/control.h"
+#include "bench/rcud/completions.h"
 #include "bench/rcud/fan_in_receiver.h"
+#include "bench/rcud/patience.h"
 #include "bench/rcud/stamps.h"
 
 namespace verbena::rcud {
@@ -101,11 +103,16 @@ void FanInSender::digest(const ibv_wc& completion, Sent& sent) {
 	if ((completion.wr_id & credit_mark) != 0) {
 		const std::uint64_t count = credit_count_of(ntohl(completion.imm_data), run_, sent.consumed);
 		if (count <= sent.posted) sent.consumed = count;
-		return post_credit_receive(completion.wr_id & ~credit_mark);
+		const std::uint64_t receive = completion.wr_id & ~credit_mark;
+		if (receive >= credit_receives_) complain_of_unposted("receive of a credit", receive, credit_receives_);
+		return post_credit_receive(receive);
 	}
-	--in_flight_[completion.wr_id & ((1u << message_shift) - 1)];
-	++sent.completed;
+	const std::uint64_t at = completion.wr_id & ((1u << message_shift) - 1);
 	const std::uint64_t message = completion.wr_id >> message_shift;
+	if (at >= own_ || in_flight_[at] == 0 || message >= sent.posted) [[unlikely]]
+		complain_of_unposted("send", message, sent.posted);
+	--in_flight_[at];
+	++sent.completed;
 	if (credits_ || message % sample_every != sample_every - 1) return;
 	sent.latency_ns.record(now_ns() - sampled_at_[message / sample_every & (sampled_at_.size() - 1)]);
 }
@@ -136,7 +143,7 @@ void FanInSender::run(const Run& run, const Watcher& watcher, Sent& sent) {
 	const std::uint64_t start = now_ns();
 	ibv_wc completions[poll_batch];
 	std::uint32_t idle_polls = 0, busy_polls = 0;
-	std::uint64_t idle_since = 0;
+	Wait wait;
 	bool receiver_idle = false;
 
 	while (sent.completed < total || (credits_ && sent.consumed < total)) {
@@ -152,27 +159,27 @@ void FanInSender::run(const Run& run, const Watcher& watcher, Sent& sent) {
 		if (credits_) take_samples_below(sent.consumed, sent.latency_ns);
 		if (sent.completed != completed_before || sent.consumed != consumed_before) {
 			idle_polls = 0;
-			idle_since = 0;
+			wait.restart();
 			receiver_idle = false;
 			if (++busy_polls % watch_every == 0 && watcher(false) == Watch::abandon) throw Failure(bench::peer_gave_up);
 			continue;
 		}
 
 		if (++idle_polls % watch_every != 0) continue;
-		const std::uint64_t now = now_ns();
-		if (idle_since == 0) idle_since = now;
+		const std::uint64_t waited = wait.at(now_ns());
 		const bool all_completed = sent.posted == sent.completed;
 		// As in Sender: missing UD credits mean lost messages only if the receiver is idle.
-		const bool silent = credits_ && is_ud() && all_completed && now - idle_since > silence_ns;
+		const bool silent = credits_ && is_ud() && all_completed && waited > silence_ns;
 		if (silent && receiver_idle) break;
 		const Watch seen = watcher(silent);
 		if (seen == Watch::abandon) throw Failure(bench::peer_gave_up);
 		if (seen == Watch::finished && all_completed) break;
 		if (seen == Watch::receiver_idle) {
 			receiver_idle = true;
-			idle_since = now;  // a last credit may still arrive
+			wait.restart();  // a last credit may still arrive
+			continue;
 		}
-		if (now - idle_since > stall_ns) throw Failure("no progress for 10 s");
+		if (waited > stall_ns) throw Failure("no progress for 10 s");
 	}
 	sent.took_ns = now_ns() - start;
 }

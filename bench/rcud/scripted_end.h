@@ -129,4 +129,14 @@ static_assert(End<ScriptedEnd>);
 // Ends a test that would never end: a watcher abandons the run after this many calls.
 inline constexpr int asks_max = 20'000;
 
+// The message of the failure with which a run ends; empty if it ends well.
+template <class Go> std::string failure_of(const Go& go) {
+	try {
+		go();
+	} catch (const Failure& failure) {
+		return failure.what();
+	}
+	return "";
+}
+
 }  // namespace verbena::rcud

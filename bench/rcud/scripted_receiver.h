@@ -67,14 +67,8 @@ struct Scripted {
 			return end.steps.empty() ? Watch::finished : Watch::go_on;
 		});
 	}
-	// The message of the failure with which the run ends; empty if it ends well.
 	std::string failure() {
-		try {
-			go();
-		} catch (const Failure& failure) {
-			return failure.what();
-		}
-		return "";
+		return failure_of([this] { go(); });
 	}
 
 	ScriptedEnd end;

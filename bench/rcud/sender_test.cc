@@ -62,14 +62,8 @@ struct Scripted {
 			},
 			sent);
 	}
-	// The message of the failure with which the run ends; empty if it ends well.
 	std::string failure() {
-		try {
-			go();
-		} catch (const Failure& failure) {
-			return failure.what();
-		}
-		return "";
+		return failure_of([this] { go(); });
 	}
 
 	ScriptedEnd end;

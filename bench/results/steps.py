@@ -1,4 +1,4 @@
-"""The measurements of `make results`: what every published claim needs, in about 45 minutes."""
+"""The measurements of `make results`: what every published claim needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Step(NamedTuple):
     name: str  # its files have this name
     system: str  # as in `verbena bench SYSTEM`
-    minutes: float  # that it takes, about
+    minutes: float  # that it takes, by estimate
     options: str
     quick: str  # the options of RESULTS_QUICK=1
 

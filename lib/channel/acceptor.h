@@ -55,8 +55,8 @@ struct AcceptorOptions {
 	Nanoseconds handshake_grace = 500'000'000;
 	// The most accepted TCP connections whose set-up has not ended. A further one evicts the oldest
 	// that has not sent its first message, else the oldest that waits for its handshake, from the
-	// source address that has the most of them. While that source makes progress (admission.h),
-	// newcomers wait in the listener's backlog instead.
+	// source address that has the most of them, of those that make no progress (admission.h). If
+	// all make progress, newcomers wait in the listener's backlog instead.
 	std::size_t accepted_max = 16'000;
 	double accept_rate = 0;  // new clients per second, over TCP and rdma_cm together; 0: no limit
 	// The most channels at once, over RDMA and TCP together; 0: no limit. Further clients are

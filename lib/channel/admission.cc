@@ -104,12 +104,14 @@ bool Admission::progresses(const Group& group, Nanoseconds credit, Nanoseconds p
 }
 
 bool Admission::evict_unless_progressing(Nanoseconds patience) {
-	if (all_.empty()) return false;
-	const Group& most = largest();
-	if (monotonic_now() - most.members.front()->since_ < grace_) return false;
-	if (progresses(most, own_factor * grace_, patience)) return false;
-	evict(*most.members.front());
-	return true;
+	for (auto rank = ranks_.rbegin(); rank != ranks_.rend(); ++rank) {
+		const Group& group = by_source_.at(std::get<2>(*rank));
+		if (monotonic_now() - group.members.front()->since_ < grace_) continue;
+		if (progresses(group, own_factor * grace_, patience)) continue;
+		evict(*group.members.front());
+		return true;
+	}
+	return false;
 }
 
 void Admission::note_success(Source source) {

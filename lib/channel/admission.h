@@ -78,10 +78,10 @@ public:
 
 	// Evicts the member that has to make room for a client of `source`. False: none has to.
 	bool evict_for(Source source);
-	// Evicts the oldest member of the source that has the most, unless it was admitted less than
-	// `grace` ago, or the source makes progress: its first member was admitted less than six times
-	// `grace` ago, or at the rate at which its clients succeed now, all members will within
-	// `patience`. False: there is none such.
+	// Evicts the oldest member of a source, of several the one that has the most. It spares a
+	// member that was admitted less than `grace` ago, and a source that makes progress: its first
+	// member was admitted less than six times `grace` ago, or at the rate at which its clients
+	// succeed now, all members will within `patience`. False: there is no other.
 	bool evict_unless_progressing(Nanoseconds patience);
 	// A client of this source has completed its handshake.
 	void note_success(Source source);

@@ -176,6 +176,18 @@ TEST(Admission, ASourceWhoseClientsSucceedFastEnoughKeepsThem) {
 	EXPECT_TRUE(clients.admission.evict_unless_progressing(second));
 }
 
+// The silent callers of many sources held the places while the largest source made progress.
+TEST(Admission, ALargerSourceThatMakesProgressShieldsNoOther) {
+	Clients clients(100, no_grace);
+	clients.add(1);
+	for (int i = 0; i < 3; ++i) clients.add(2);
+	spend(10 * no_grace);
+	for (int i = 0; i < 10; ++i) clients.admission.note_success(2);
+	EXPECT_TRUE(clients.admission.evict_unless_progressing(10'000'000'000));
+	EXPECT_FALSE(clients.admission.evict_unless_progressing(10'000'000'000));
+	EXPECT_EQ(clients.evicted, (std::vector<std::size_t>{0}));
+}
+
 TEST(Admission, AHandshakeOfASourceWhoseClientsSucceedHasMoreThanItsGrace) {
 	constexpr Nanoseconds grace = 100'000'000;
 	Clients clients(2, grace);
