@@ -7,7 +7,7 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs nic packages packages-test wheel wheel-test test slow inject lint same-code bench bench-full bench-peers results \
+.PHONY: help build programs nic packages packages-test dist dist-test wheel wheel-test test slow inject lint same-code bench bench-full bench-peers results \
 	sim fuzz asan tsan interop ecosystem hostile nightly weekly coverage fuzz-corpus newcomer clean
 
 help: ## print this list
@@ -38,6 +38,14 @@ packages: ## build the Debian packages, with man pages and completion, into buil
 packages-test: packages ## lint, install, use, upgrade and purge the packages in a bare Debian 12 (chroot)
 	@$(NEEDS) newcomer
 	@tests/install/trial build-packages
+
+dist: ## write the source tarball build-dist/verbena-VERSION.tar.xz of the commit; two of one commit are equal
+	@$(NEEDS) dist
+	@cmake/dist.sh build-dist
+
+dist-test: dist ## build all of the source tarball without a network, and run the unit tests of the NIC there
+	@$(NEEDS) build wheel
+	@tests/release/dist_trial build-dist/verbena-$$(cat VERSION).tar.xz
 
 wheel: ## build the Python wheel (RPC client, report) into build-wheel/
 	@$(NEEDS) wheel
@@ -157,4 +165,4 @@ newcomer: ## run both commands of the README on a bare Debian 12, in a chroot
 	@tests/newcomer/run
 
 clean: ## remove the build folders
-	rm -rf build build-nic build-dev build-asan build-tsan build-fuzz build-same build-coverage build-nightly build-packages build-wheel
+	rm -rf build build-nic build-dev build-asan build-tsan build-fuzz build-same build-coverage build-nightly build-packages build-wheel build-dist
