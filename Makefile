@@ -7,7 +7,7 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs nic packages packages-test dist dist-test rpm rpm-test wheel wheel-test test slow inject lint same-code bench bench-full bench-peers results \
+.PHONY: help build programs nic packages packages-test dist dist-test rpm rpm-test release-check wheel wheel-test test slow inject lint same-code bench bench-full bench-peers results \
 	sim fuzz asan tsan interop ecosystem hostile nightly weekly coverage fuzz-corpus newcomer clean
 
 help: ## print this list
@@ -54,6 +54,9 @@ rpm: dist ## build the RPM packages from the source tarball, into build-rpm/RPMS
 rpm-test: rpm ## install the RPM packages into an empty root, use them there, and remove them
 	@$(NEEDS) test
 	@tests/release/rpm_trial build-rpm
+
+release-check: ## run the checklist of docs/releasing.md (hours)
+	@tests/release/check.py
 
 wheel: ## build the Python wheel (RPC client, report) into build-wheel/
 	@$(NEEDS) wheel
@@ -173,4 +176,4 @@ newcomer: ## run both commands of the README on a bare Debian 12, in a chroot
 	@tests/newcomer/run
 
 clean: ## remove the build folders
-	rm -rf build build-nic build-dev build-asan build-tsan build-fuzz build-same build-coverage build-nightly build-packages build-wheel build-dist build-rpm
+	rm -rf build build-nic build-dev build-asan build-tsan build-fuzz build-same build-coverage build-nightly build-packages build-wheel build-dist build-rpm build-release
