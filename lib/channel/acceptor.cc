@@ -54,6 +54,14 @@ bool begins_with_tls(const async::Descriptor& socket) {
 	return recv(socket.fd(), &first, 1, MSG_PEEK) == 1 && first == std::byte{22};
 }
 
+// Whether a set-up with this protection is in TLS.
+bool is_tls(const Protection& protection) { return !std::holds_alternative<ClearText>(protection); }
+
+// Ends the stream of a client that is evicted, from which its coroutine learns of it.
+void end_stream(const async::Socket& socket) {
+	if (socket) shutdown(socket->fd(), SHUT_RDWR);
+}
+
 // Checks the client's proof and sends the server's. Empty on success, or why not.
 Task<std::string> checked(Channel& channel, ProofKeys keys, Nanoseconds deadline) {
 	const CloseAt timer(channel, deadline);
@@ -134,7 +142,6 @@ void Acceptor::fail(const std::string& peer, const HandshakeError& error, Nanose
 }
 
 void Acceptor::fail_evicted(const std::string& peer, Nanoseconds started) {
-	++counters_.failed;
 	++counters_.evicted;
 	if (options_.observe)
 		options_.observe(
@@ -217,11 +224,13 @@ Task<void> Acceptor::serve(async::Socket socket, [[maybe_unused]] std::unique_pt
 	const std::string peer = async::to_string(address);
 	const Source source = source_of(address.get());
 	const Nanoseconds connected = monotonic_now();
-	// The end of the stream is how an evicted client's coroutine learns of it.
-	const auto hang_up = [&socket] {
-		if (socket) shutdown(socket->fd(), SHUT_RDWR);
+	const auto send_away = [this, &socket] {
+		const bool tls = begins_with_tls(*socket) || (!options_.tcp_protection && is_tls(options_.protection));
+		const auto answer = busy_answer(tls);
+		send(socket->fd(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+		end_stream(socket);
 	};
-	std::optional<Admission::Member> caller(std::in_place, callers_, source, hang_up);
+	std::optional<Admission::Member> caller(std::in_place, callers_, source, send_away);
 	const auto first = co_await await_first_message(*socket, connected + silence_factor * options_.patience);
 	if (first != FirstMessage::there && !caller->evicted()) {
 		const bool silent = first == FirstMessage::none;
@@ -233,7 +242,7 @@ Task<void> Acceptor::serve(async::Socket socket, [[maybe_unused]] std::unique_pt
 		co_return;
 	}
 	if (!caller->evicted()) {
-		caller.emplace(queued_, source, hang_up);
+		caller.emplace(queued_, source, send_away);
 		const bool room = co_await handshakes_.until_room(source);
 		if (!room) co_return;  // stop() was called
 	}
@@ -255,16 +264,16 @@ Task<void> Acceptor::serve(async::Socket socket, [[maybe_unused]] std::unique_pt
 // taken the socket over. Ends `caller`, whose place the handshake's replaces.
 Task<bool> Acceptor::shake_hands(
 	async::Socket& socket, const std::string& peer, Source source, std::optional<Admission::Member>& caller) {
-	const auto hang_up = [&socket] {
-		if (socket) shutdown(socket->fd(), SHUT_RDWR);
-	};
-	const Admission::Member under_way(handshakes_, source, hang_up);
-	caller.reset();
-
 	const Nanoseconds started = monotonic_now();
 	const bool exempt = options_.tcp_protection && !begins_with_tls(*socket);
 	const Protection& protection = exempt ? *options_.tcp_protection : options_.protection;
 	auto handshake = Handshake::server({.protection = protection, .started = started, .patience = options_.patience});
+	// The handshake ends with the stream: a client that was evicted must not be answered.
+	const Admission::Member under_way(handshakes_, source, [&socket, &handshake] {
+		end_stream(socket);
+		handshake.feed_end();
+	});
+	caller.reset();
 	co_await drive(*socket, handshake);
 	if (handshake.state() == Handshake::State::asked) {
 		const bool tcp = handshake.theirs().transport == Transport::tcp;
@@ -284,7 +293,8 @@ Task<bool> Acceptor::shake_hands(
 }
 
 Task<bool> Acceptor::refuse(async::Descriptor& socket, Handshake& handshake, RefusalCode code, std::string why) {
-	handshake.refuse(code, why);
+	// Else the client was evicted meanwhile.
+	if (handshake.state() == Handshake::State::asked) handshake.refuse(code, why);
 	co_await drive(socket, handshake);
 	co_return false;
 }
@@ -297,16 +307,17 @@ Task<bool> Acceptor::answer_rc(
 		co_return co_await refuse(socket, handshake, RefusalCode::not_supported, std::move(why));
 	}
 	Parameters granted;
-	if (const auto none = grant_logical(options_, handshake.theirs(), granted))
+	const Parameters theirs = handshake.theirs();
+	if (const auto none = grant_logical(options_, theirs, granted))
 		co_return co_await refuse(socket, handshake, none->code, none->text);
-	auto prepared =
-		co_await async::run_on(loop_, *home.loop, [&] { return prepare(*home.transport, handshake.theirs(), peer); });
+	auto prepared = co_await async::run_on(loop_, *home.loop, [&] { return prepare(*home.transport, theirs, peer); });
 	prepared.ours.shared_queue_pairs = granted.shared_queue_pairs;
 	prepared.ours.logical_channels = granted.logical_channels;
 	if (prepared.channel == nullptr)
 		co_return co_await refuse(socket, handshake, prepared.refusal.code, prepared.refusal.text);
 	prepared.channel->keep(std::move(seat));
-	handshake.answer(prepared.ours);
+	// Else the client was evicted meanwhile.
+	if (handshake.state() == Handshake::State::asked) handshake.answer(prepared.ours);
 	const bool agreed = handshake.state() == Handshake::State::agreed;
 	const Proven proven = agreed ? proven_of(handshake.agreed()) : Proven{};
 	const auto held = std::make_shared<std::unique_ptr<RcChannel>>(std::move(prepared.channel));

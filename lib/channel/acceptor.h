@@ -79,9 +79,10 @@ Described describe(const AcceptorOptions& options);
 
 struct AcceptorCounters {
 	// Clients that the acceptor took in; set-ups that succeeded, and those of them that resumed a
-	// TLS session by a ticket; clients that were refused; set-ups that failed, refusals included.
+	// TLS session by a ticket; clients that were refused; set-ups that failed, refusals included
+	// and evictions not.
 	std::uint64_t accepted = 0, agreed = 0, resumed = 0, refused = 0, failed = 0;
-	std::uint64_t evicted = 0;  // those of `failed` that had to make room for others
+	std::uint64_t evicted = 0;  // clients that had to make room for others, and may try again
 };
 
 class Counted;

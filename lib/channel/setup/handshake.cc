@@ -29,9 +29,16 @@ std::string seconds(Nanoseconds time) {
 	return milliseconds % 1000 ? std::to_string(milliseconds) + " ms" : std::to_string(milliseconds / 1000) + " s";
 }
 
+constexpr std::string_view busy_text = "it has too many set-ups under way: try again";
+
 auto size_of(std::span<const std::byte> message) { return message_size(message.first<parameters_header_size>()); }
 
 }  // namespace
+
+std::vector<std::byte> busy_answer(bool tls) {
+	if (!tls) return encode({.role = Role::server, .refusal = Refusal{RefusalCode::busy, std::string(busy_text)}});
+	return std::vector(busy_alert.begin(), busy_alert.end());
+}
 
 std::string_view name_of(HandshakeFailure trouble) {
 	switch (trouble) {
@@ -88,7 +95,7 @@ const HandshakeError& Handshake::error() const {
 void Handshake::fail(HandshakeFailure trouble, std::string text, std::optional<RefusalCode> refusal) {
 	if (state_ == State::failed) return;
 	state_ = State::failed;
-	error_ = {trouble, std::move(text), refusal};
+	error_ = {trouble, std::move(text), refusal, refusal == RefusalCode::busy};
 }
 
 // A server sends the reason, so that the user at the other end need not guess.
@@ -143,6 +150,8 @@ void Handshake::feed_tls(std::span<const std::byte> received) {
 		if (fed == 0) return fail(HandshakeFailure::oversized, "the peer sends a TLS record that is too large");
 	}
 	if (tls_->state() == TlsSession::State::failed) {
+		if (tls_->peer_busy())
+			return fail(HandshakeFailure::refused, "the server refuses: " + std::string(busy_text), RefusalCode::busy);
 		fail(tls_->peer_in_clear() ? HandshakeFailure::in_clear : HandshakeFailure::not_trusted, tls_->error());
 	} else if (tls_->peer_closed()) {
 		feed_end();
@@ -235,8 +244,13 @@ const char* Handshake::stage() const {
 void Handshake::feed_end() {
 	if (state_ == State::failed || state_ == State::agreed) return;
 	if (tls_) tls_->feed_end();
-	if (tls_ && tls_->state() == TlsSession::State::failed) return fail(HandshakeFailure::closed, tls_->error());
-	fail(HandshakeFailure::closed, std::string("the peer ended the connection before ") + stage() + " was complete");
+	if (tls_ && tls_->state() == TlsSession::State::failed) fail(HandshakeFailure::closed, tls_->error());
+	else
+		fail(
+			HandshakeFailure::closed, std::string("the peer ended the connection before ") + stage() + " was complete");
+	// A server that evicts a client within TLS cannot say so: its keys are not ready. One that does
+	// not trust the client, or is no server of Verbena, sends an alert or answers in clear.
+	error_.busy = role_ == Role::client && tls_ && input_ > 0;
 }
 
 void Handshake::handle_timeout(Nanoseconds now) {

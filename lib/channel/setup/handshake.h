@@ -79,7 +79,14 @@ struct HandshakeError {
 	HandshakeFailure trouble = HandshakeFailure::closed;
 	std::string text;  // one sentence, with what the user can do, if anything
 	std::optional<RefusalCode> refusal;  // only if `trouble` is `refused`
+	// At a client: the server has made room for other clients, as far as can be seen, and another
+	// attempt may succeed.
+	bool busy = false;
 };
+
+// The bytes that send a client away whose handshake has not begun: an alert of TLS, or in clear a
+// refusal. The client's handshake fails with `busy`.
+std::vector<std::byte> busy_answer(bool tls);
 
 class Handshake {
 public:

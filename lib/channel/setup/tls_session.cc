@@ -94,7 +94,9 @@ void TlsSession::advance() {
 		return;
 	}
 	const int error = SSL_get_error(ssl_.get(), result);
-	if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) fail(explain_failure(*notes_));
+	if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return;
+	peer_busy_ = ERR_GET_REASON(ERR_peek_error()) == SSL_R_TLSV1_ALERT_USER_CANCELLED;
+	fail(explain_failure(*notes_));
 }
 
 std::size_t TlsSession::feed(std::span<const std::byte> received) {
