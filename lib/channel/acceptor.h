@@ -200,7 +200,7 @@ private:
 	bool stopped_ = false;
 };
 
-// The class and the functions below are shared by the acceptor's two source files.
+// The class and the functions below are shared by the acceptor's source files.
 
 // Counts one client while it exists, and wakes the coroutines that wait for its end.
 class Counted {

@@ -21,8 +21,8 @@ class Harm:
     `flip`: the byte at this place gets this bit inverted. `cut`: the connection ends before this
     byte. `hole`: from this byte on nothing is passed on, and the connection stays open. `pause_s`:
     each byte is passed on alone, after this pause. `instead`: these bytes are sent instead of as
-    many of the first ones. `connections`: only this number of connections,
-    the first ones, come to harm.
+    many of the first ones. `connections`: only this number of connections, the first ones, come to
+    harm.
     """
 
     direction: int = TO_SERVER
