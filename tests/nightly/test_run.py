@@ -74,7 +74,7 @@ def test_a_second_run_repeats_only_what_has_not_passed(runner: Runner):
     assert done.returncode == 0, done.stderr
     assert runner.ran() == ["fuzz", "sim", "mutants", "sim"]
     assert runner.run("weekly", "--again").returncode == 0
-    assert runner.ran() == ["fuzz", "sim", "sim", "fuzz", "sim"]
+    assert runner.ran() == ["fuzz", "sim", "mutants", "sim", "fuzz", "sim", "mutants"]
 
 
 def test_an_interrupt_ends_the_step_and_is_not_a_pass(runner: Runner):
