@@ -7,8 +7,8 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs nic packages packages-test test slow inject lint same-code bench bench-full bench-peers results \
-	sim fuzz asan tsan interop ecosystem hostile mutants nightly weekly coverage fuzz-corpus newcomer clean
+# Every target that has a description.
+.PHONY: help $(shell sed -nE 's/^([a-z-]+):.*\#\#.*/\1/p' $(MAKEFILE_LIST))
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,22 @@ packages: ## build the Debian packages, with man pages and completion, into buil
 packages-test: packages ## lint, install, use, upgrade and purge the packages in a bare Debian 12 (chroot)
 	@$(NEEDS) newcomer
 	@tests/install/trial build-packages
+
+dist: ## write the source tarball build-dist/verbena-VERSION.tar.xz of the commit; two of one commit are equal
+	@$(NEEDS) dist
+	@cmake/dist.sh build-dist
+
+dist-test: dist ## build all of the source tarball without a network, and run the unit tests of the NIC there
+	@$(NEEDS) build wheel
+	@tests/release/dist_trial build-dist/verbena-$$(cat VERSION).tar.xz
+
+wheel: ## build the Python wheel (RPC client, report) into build-wheel/
+	@$(NEEDS) wheel
+	@$(PYTHON) -B python/wheel.py --out build-wheel
+
+wheel-test: build ## install the wheel with its dependencies from PyPI in a new environment, and test it there
+	@$(NEEDS) wheel
+	@tests/wheel/fresh $(BUILD) $(PYTHON)
 
 test: build ## run all tests; the last line counts passed, failed and skipped
 	@$(NEEDS) test bench inject ecosystem
@@ -153,4 +169,4 @@ newcomer: ## run both commands of the README on a bare Debian 12, in a chroot
 	@tests/newcomer/run
 
 clean: ## remove the build folders
-	rm -rf build build-nic build-dev build-asan build-tsan build-fuzz build-same build-coverage build-mutants build-nightly build-packages
+	rm -rf build build-*

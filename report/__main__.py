@@ -39,8 +39,9 @@ exit codes:
   2  usage, or a file that cannot be read, judged, compared or written; standard error says which and what to do"""
 
 
-def main(arguments: list[str]) -> int:
-    options = _options(arguments)
+def main(arguments: list[str], command: str = "verbena report") -> int:
+    """Write the page. `command` is the name by which the user has called this program."""
+    options = _options(arguments, command)
     try:
         read = read_sources(options.files)
         changes = None
@@ -52,10 +53,10 @@ def main(arguments: list[str]) -> int:
         options.output.write_text(render(parts, changes), encoding="utf-8")
         _write_json(options.json, _document(parts, changes))
     except TableError as error:
-        print(f"verbena report: {error}", file=sys.stderr)
+        print(f"{command}: {error}", file=sys.stderr)
         return UNUSABLE
     except OSError as error:
-        print(f"verbena report: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"{command}: {error.filename}: {error.strerror}", file=sys.stderr)
         return UNUSABLE
     print(f"{options.output}: {len(options.files)} table(s), {pictures} pictures", file=sys.stderr)
     if changes is None:
@@ -158,9 +159,9 @@ def _print_changes(changes: list[baseline.Change], file: object) -> None:
     print(baseline.summary(changes), file=file)
 
 
-def _options(arguments: list[str]) -> argparse.Namespace:
+def _options(arguments: list[str], command: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="verbena report",
+        prog=command,
         description=__doc__,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

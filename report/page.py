@@ -23,8 +23,8 @@ from report.tables import NO_VALUE, Row, Source, TableError, digits
 
 FOLDER = Path(__file__).resolve().parent
 CHARTS_MAX = 60  # plots of one experiment on one page
-# Debian's libjs-chart.js.
-LIBRARY = Path("/usr/share/javascript/chart.js/chart.min.js")
+# In a wheel, and of Debian's libjs-chart.js. The first one that exists is used.
+LIBRARIES = (FOLDER.parent / "chart.js" / "chart.min.js", Path("/usr/share/javascript/chart.js/chart.min.js"))
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,9 @@ def render(parts: list[Part], changes: list[Change] | None) -> str:
     )
     environment.filters |= {"digits": digits, "cells": row_cells, "percent": _percent}
     environment.globals |= {"columns_used": columns_used, "words_used": words_used}
-    try:
-        library = LIBRARY.read_text(encoding="utf-8")
-    except OSError:
-        raise TableError(f"cannot read {LIBRARY}: install Debian's package libjs-chart.js") from None
+    library = next((path for path in LIBRARIES if path.exists()), None)
+    if library is None:
+        raise TableError(f"there is no {LIBRARIES[-1]}: install Debian's package libjs-chart.js")
     plots = {f"{part.experiment.name}-{chart.name}": chart_data(chart) for part in parts for chart in part.charts}
     for part in parts:
         if part.spectra:
@@ -78,10 +77,10 @@ def render(parts: list[Part], changes: list[Change] | None) -> str:
         changes=changes,
         changes_summary=summary_of(changes) if changes is not None else "",
         plots=plots,
-        # These three are of this package and of Debian, so that they need no escape.
+        # These three are of this package and of Chart.js, so that they need no escape.
         style=_own("page.css"),
         script=_own("page.js"),
-        library=Markup(library),
+        library=Markup(library.read_text(encoding="utf-8")),
     )
 
 

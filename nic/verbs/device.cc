@@ -147,7 +147,7 @@ int close_device(ibv_context* public_context) {
 
 void describe_device(const SoftDevice& device, ibv_device_attr& a) {
 	a = {};
-	std::snprintf(a.fw_ver, sizeof a.fw_ver, "0.1.0");
+	std::snprintf(a.fw_ver, sizeof a.fw_ver, "%s", VERBENA_VERSION);
 	a.node_guid = a.sys_image_guid = htobe64(device.guid);
 	a.max_mr_size = ~0ull;
 	a.page_size_cap = 0xfffff000;

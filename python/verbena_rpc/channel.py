@@ -15,7 +15,7 @@ import os
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Optional, Protocol
 
 from .liveness import Receiver, keep_alive, send_all
 
@@ -52,6 +52,14 @@ def _proof(role: int, key: bytes, setup: bytes, transcript: bytes) -> bytes:
     """Return the proof that an end has seen the same set-up messages in the same TLS session."""
     head = b"VBPF" + bytes([1, role, 0, 0]) + setup
     return head + hmac.new(key, head + transcript, hashlib.sha256).digest()
+
+
+class _Stream(Protocol):
+    """The bytes of a connection, in plain text or in TLS."""
+
+    def sendall(self, data: bytes, deadline: float | None) -> None: ...
+    def read(self, size: int, in_message: bool) -> bytes: ...
+    def exporter_key(self) -> bytes: ...
 
 
 class _Clear:
@@ -93,6 +101,7 @@ class TcpChannel:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             keep_alive(self._socket)
             receiver = Receiver(self._socket, deadline)
+            self._stream: _Stream
             if tls is None:
                 self._stream = _Clear(self._socket, receiver)
             else:

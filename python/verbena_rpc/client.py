@@ -129,7 +129,9 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _send(self, function: str, arguments: tuple, attachment: bytes, patience: float) -> "tuple[int, Future[Reply]]":
+    def _send(
+        self, function: str, arguments: tuple[Any, ...], attachment: bytes, patience: float
+    ) -> "tuple[int, Future[Reply]]":
         """Send a request. Return its sequence number and the future of its reply."""
         body = msgpack.packb(list(arguments)) if arguments else b""
         with self._lock:

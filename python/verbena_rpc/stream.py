@@ -65,11 +65,8 @@ class Stream:
         with self._changed:
             self._changed.wait_for(lambda: self._credit > 0 or self._answer.done())
             if self._answer.done() or self._writes_done:
-                raise (
-                    self._answer.exception()
-                    if self._failed()
-                    else RpcError(CANCELED, "the function has ended, or writes_done() was called")
-                )
+                error = self._answer.exception() if self._failed() else None
+                raise error or RpcError(CANCELED, "the function has ended, or writes_done() was called")
             self._credit -= frame.HEADER.size + len(body)
         with suppress(OSError):  # the reader thread fails the stream when the connection breaks
             self._sender.send(frame.encode(frame.ITEM, self._sequence, 0, body))

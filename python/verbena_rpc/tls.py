@@ -12,9 +12,14 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from OpenSSL import SSL, crypto
+try:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+    from OpenSSL import SSL, crypto
+except ImportError as error:
+    raise ImportError(
+        f"verbena_rpc.tls needs pyOpenSSL: pip install 'verbena[tls]', or Debian's python3-openssl ({error})"
+    ) from error
 
 from .liveness import Receiver, send_all
 
@@ -91,7 +96,7 @@ def identity_file() -> Path:
 
 def _public_key(certificate: crypto.X509) -> bytes:
     key = certificate.to_cryptography().public_key()
-    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return bytes(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
 
 
 def names_host(certificate: x509.Certificate, host: str) -> bool:
@@ -166,7 +171,7 @@ class TlsStream:
 
     def exporter_key(self) -> bytes:
         """Return 32 bytes that only the two ends of this session know."""
-        return self._ssl.export_keying_material(EXPORTER_LABEL, 32)
+        return bytes(self._ssl.export_keying_material(EXPORTER_LABEL, 32))
 
     def sendall(self, data: bytes, deadline: float | None) -> None:
         """Send all bytes, encrypted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+GENERATED = re.compile(r"/(build|build-[^/]*|__pycache__|\.[^/]*_cache)/")
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,13 @@ class Objection:
 
 
 def tracked_files(*below: str) -> list[Path]:
-    """The files that git knows, and those that it would add; only below these folders, if given."""
+    """The files that git knows, and those that it would add; only below these folders, if given.
+
+    In a source tarball, which has no git, they are all files outside of build folders.
+    """
+    if not (ROOT / ".git").exists():
+        inside = [path for folder in below or ["."] for path in sorted((ROOT / folder).rglob("*"))]
+        return [path for path in inside if path.is_file() and not GENERATED.search(f"/{path.relative_to(ROOT)}")]
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *below]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return [ROOT / name for name in listed.stdout.splitlines()]

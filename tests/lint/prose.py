@@ -143,6 +143,8 @@ def _joined(lines: list[str], comments: Iterable[tuple[int, int, str]]) -> Itera
     for number, offset, raw in comments:
         before = lines[number - 1][:offset]
         text = re.sub(r"^(//[/!<]*|/\*+|\*+/|\*(?=\s|$)|#+)\s?", "", raw.strip()).removesuffix("*/").strip()
+        if text.startswith("SPDX-"):
+            text = ""  # the licence, which is no part of the text below it
         alone = not before.strip()
         line = Line(number, text, _width(lines[number - 1]))
         if block and (not alone or number != block[-1].number + 1 or before.expandtabs(TAB) != indent or not text):

@@ -45,6 +45,8 @@ NIGHTLY = [
     Step("interop", "interop", 2 * 3600),
     Step("slow", "slow", 3600),
     Step("packages-test", "packages-test", 3600),
+    Step("wheel-test", "wheel-test", 3600),
+    Step("dist-test", "dist-test", 3600),
 ]
 WEEKLY = [
     Step("fuzz-600", "fuzz", 3 * 3600, ("FUZZ_SECONDS=600",)),

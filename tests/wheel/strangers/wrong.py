@@ -1,0 +1,9 @@
+"""Mistakes that mypy --strict must find: the types are those of the installed package."""
+
+from verbena_rpc import Client, RpcError
+
+client = Client("127.0.0.1", "9000")  # wrong
+client.call(7)  # wrong
+client.send("echo", attachment="text")  # wrong
+client.recall("echo")  # wrong
+code: str = RpcError(1, "no").code  # wrong

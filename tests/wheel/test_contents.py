@@ -1,0 +1,67 @@
+"""The files and the metadata of the wheel."""
+
+import email
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, build_wheel
+
+SHARE = "verbena/share/"
+VERSION = (ROOT / "VERSION").read_text().strip()
+
+
+@pytest.fixture(scope="module")
+def files(wheel: Path) -> dict[str, str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
+def metadata(files: dict[str, str]) -> email.message.Message:
+    return email.message_from_string(files[f"verbena-{VERSION}.dist-info/METADATA"])
+
+
+def test_its_name_has_the_version_and_it_is_for_any_machine(wheel: Path) -> None:
+    assert wheel.name == f"verbena-{VERSION}-py3-none-any.whl"
+
+
+def test_it_has_the_files_of_the_report_and_the_published_tables(files: dict[str, str]) -> None:
+    tree = [path for name in ("report", "bench/published") for path in (ROOT / name).rglob("*") if path.is_file()]
+    names = {str(path.relative_to(ROOT)) for path in tree}
+    wanted = {name for name in names if not re.search(r"/tests/|\.md$|/__pycache__/", name)}
+    assert len(wanted) > 50
+    assert {name.removeprefix(SHARE) for name in files if name.startswith(SHARE)} == wanted | {"chart.js/chart.min.js"}
+
+
+def test_it_has_no_tests_and_no_path_of_this_machine(files: dict[str, str]) -> None:
+    assert not [name for name in files if "test" in name or "__pycache__" in name or name.endswith(".pyc")]
+    assert not [name for name, text in files.items() if str(ROOT) in text]
+
+
+def test_its_packages_are_typed(files: dict[str, str]) -> None:
+    assert {"verbena/py.typed", "verbena_rpc/py.typed"} <= set(files)
+
+
+def test_it_has_the_licence_and_the_notices_of_what_it_contains(files: dict[str, str]) -> None:
+    folder = f"verbena-{VERSION}.dist-info/"
+    assert files[folder + "LICENSE"] == (ROOT / "LICENSE").read_text()
+    notice = files[folder + "NOTICE"]
+    # The comments in the minified file name its parts, such as "@kurkle/color v0.2.1".
+    parts = re.findall(r"^ \* (\S+) v([0-9.]+)$", files[SHARE + "chart.js/chart.min.js"], re.MULTILINE)
+    assert len(parts) == 2
+    assert not [part for part, version in parts if f"{part} {version} (" not in notice]
+
+
+def test_its_metadata_says_what_a_user_needs(files: dict[str, str]) -> None:
+    about = metadata(files)
+    assert (about["Name"], about["Version"], about["License"]) == ("verbena", VERSION, "Apache-2.0")
+    assert about["Requires-Python"] == ">=3.11"
+    assert set(about.get_all("Provides-Extra")) == {"report", "tls"}
+    needed = [line for line in about.get_all("Requires-Dist") if "extra" not in line]
+    assert [re.split(r"\W", line)[0] for line in needed] == ["msgpack"]
+    assert "verbena_rpc" in about.get_payload()
+
+
+def test_two_wheels_of_one_commit_are_equal(wheel: Path, tmp_path: Path) -> None:
+    assert build_wheel(tmp_path).read_bytes() == wheel.read_bytes()
