@@ -264,7 +264,10 @@ Task<bool> Acceptor::shake_hands(
 	const Nanoseconds started = monotonic_now();
 	const bool exempt = options_.tcp_protection && !begins_with_tls(*socket);
 	const Protection& protection = exempt ? *options_.tcp_protection : options_.protection;
-	auto handshake = Handshake::server({.protection = protection, .started = started, .patience = options_.patience});
+	auto handshake = Handshake::server({.protection = protection,
+		.started = started,
+		.patience = options_.patience,
+		.clear_advice = options_.clear_advice});
 	co_await drive(*socket, handshake);
 	if (handshake.state() == Handshake::State::asked) {
 		const bool tcp = handshake.theirs().transport == Transport::tcp;

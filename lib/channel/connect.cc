@@ -130,7 +130,8 @@ Handshake handshake_with(const Reached& server, const ConnectOptions& options, c
 								 .host = server.named.host,
 								 .port = server.named.port,
 								 .started = server.started,
-								 .patience = options.patience},
+								 .patience = options.patience,
+								 .clear_advice = options.clear_advice},
 		ours);
 }
 
