@@ -213,7 +213,10 @@ Task<bool> Acceptor::shake_hands(
 	const Nanoseconds started = monotonic_now();
 	const bool exempt = options_.tcp_protection && !begins_with_tls(*socket);
 	const Protection& protection = exempt ? *options_.tcp_protection : options_.protection;
-	auto handshake = Handshake::server({.protection = protection, .started = started, .patience = options_.patience});
+	auto handshake = Handshake::server({.protection = protection,
+		.started = started,
+		.patience = options_.patience,
+		.clear_advice = options_.clear_advice});
 	// The handshake ends with the stream: a client that was evicted must not be answered.
 	const Admission::Member under_way(handshakes_, source, [&socket, &handshake] {
 		end_stream(socket);

@@ -62,6 +62,8 @@ struct AcceptorOptions {
 	// The most channels at once, over RDMA and TCP together; 0: no limit. Further clients are
 	// refused as `full`.
 	std::size_t clients_max = 0;
+	// Advice for the user when only one end speaks TLS; must outlive the acceptor.
+	std::string_view clear_advice = insecure_advice;
 	TcpOptions tcp;
 	// The protection for clients over TCP whose first byte does not begin a TLS record. If absent,
 	// `protection` applies to all clients. Channels over RDMA are always set up with `protection`.

@@ -157,7 +157,8 @@ Task<Connected<Shaken>> shake_hands(
 											   .host = server->named.host,
 											   .port = server->named.port,
 											   .started = started,
-											   .patience = options.patience},
+											   .patience = options.patience,
+											   .clear_advice = options.clear_advice},
 			*ours);
 		co_await drive(*server->socket, handshake);
 		if (handshake.state() == Handshake::State::agreed) {

@@ -42,6 +42,8 @@ struct ConnectOptions {
 	std::string host;  // as the user wrote it: "server.example", "10.0.0.1:7471", "[fd00::1]"
 	std::uint16_t port = 0;  // the port, unless `host` has one
 	Nanoseconds patience = 30'000'000'000;  // the time for the whole set-up
+	// Advice for the user when only one end speaks TLS; must outlive the call.
+	std::string_view clear_advice = insecure_advice;
 	// The local address to connect from, or null; must outlive the call.
 	const async::Address* from = nullptr;
 	// Null, or a semaphore that limits the set-ups under way at once; must outlive the call. Each

@@ -215,7 +215,8 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(
 											   .host = named->host,
 											   .port = named->port,
 											   .started = started,
-											   .patience = options.patience},
+											   .patience = options.patience,
+											   .clear_advice = options.clear_advice},
 			raw->ours);
 		co_await drive(channel, handshake);
 		if (handshake.state() == Handshake::State::failed) {

@@ -60,6 +60,7 @@ Handshake::Handshake(const HandshakeOptions& options, Role role, std::optional<T
 	: role_(role),
 	  deadline_(options.patience > never - options.started ? never : options.started + options.patience),
 	  patience_(options.patience),
+	  clear_advice_(options.clear_advice),
 	  tls_(std::move(tls)) {}
 
 Handshake Handshake::client(const HandshakeOptions& options, const Parameters& ours) {
@@ -152,7 +153,9 @@ void Handshake::feed_tls(std::span<const std::byte> received) {
 	if (tls_->state() == TlsSession::State::failed) {
 		if (tls_->peer_busy())
 			return fail(HandshakeFailure::refused, "the server refuses: " + std::string(busy_text), RefusalCode::busy);
-		fail(tls_->peer_in_clear() ? HandshakeFailure::in_clear : HandshakeFailure::not_trusted, tls_->error());
+		if (tls_->peer_in_clear())
+			fail(HandshakeFailure::in_clear, std::string(tls_->error()).append(": ").append(clear_advice_));
+		else fail(HandshakeFailure::not_trusted, tls_->error());
 	} else if (tls_->peer_closed()) {
 		feed_end();
 	}
@@ -162,10 +165,10 @@ void Handshake::feed_clear(std::span<const std::byte> received) {
 	if (message_size_ == 0 && !received.empty() && speaks_tls(received[0])) {
 		if (role_ == Role::server)
 			send(encode({.role = Role::server,
-				.refusal = Refusal{RefusalCode::not_supported,
-					"this server speaks in clear (--insecure), and the client wants TLS"}}));
+				.refusal =
+					Refusal{RefusalCode::not_supported, "this server speaks in clear, and the client wants TLS"}}));
 		fail(HandshakeFailure::in_clear,
-			"the peer wants TLS and this side was started with --insecure: start both with --insecure, or neither");
+			std::string("the peer wants TLS and this side speaks in clear: ").append(clear_advice_));
 		return;
 	}
 	receive(received);
