@@ -7,8 +7,8 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs nic packages packages-test dist dist-test rpm rpm-test release-check wheel wheel-test test slow inject lint same-code bench bench-full bench-peers results \
-	sim fuzz asan tsan interop ecosystem hostile nightly weekly coverage fuzz-corpus newcomer clean
+# Every target that has a description.
+.PHONY: help $(shell sed -nE 's/^([a-z-]+):.*\#\#.*/\1/p' $(MAKEFILE_LIST))
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -154,6 +154,10 @@ hostile: build ## the attacks of tests/hostile in their long form (minutes): eve
 	@VERBENA_BUILD=$(CURDIR)/$(BUILD) VERBENA_HOSTILE=long timeout 3000 \
 		$(PYTHON) -B -m pytest -q --no-header --tb=short tests/hostile
 
+mutants: ## change bench, transport and channel in one place at a time, and see whether a test fails
+	@$(NEEDS) build test
+	@$(PYTHON) -B tests/mutants/run.py
+
 nightly: ## the proof that takes hours, step by step; a second run goes on where the first one stopped
 	@$(PYTHON) -B tests/nightly/run.py nightly
 
@@ -176,4 +180,4 @@ newcomer: ## run both commands of the README on a bare Debian 12, in a chroot
 	@tests/newcomer/run
 
 clean: ## remove the build folders
-	rm -rf build build-nic build-dev build-asan build-tsan build-fuzz build-same build-coverage build-nightly build-packages build-wheel build-dist build-rpm build-release
+	rm -rf build build-*

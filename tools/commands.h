@@ -27,6 +27,7 @@ using ProgramWords = std::vector<std::string>;
 CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program);
 void add_devices(CLI::App& app, Action& action);
 CLI::App* add_doctor(CLI::App& app, Action& action, const ProgramWords& program);
+void add_self_test(CLI::App& app, Action& action);
 void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_line);
 void add_bench_connect(CLI::App& bench, Action& action, const std::string& command_line);
 void add_bench_scale(CLI::App& bench, Action& action, const std::string& command_line);

@@ -1,6 +1,6 @@
 // verbena doctor: tries everything that the software NIC needs of this machine and gives advice on
-// each thing that is missing. With a program it says whether the NIC can be in that program, and
-// does not run it.
+// each thing that is missing. It makes no queue pair and measures nothing: that is `verbena
+// self-test`. With a program it says whether the NIC can be in that program, and does not run it.
 //
 // Errors: exit code 1 if there is a problem; a note (the NIC works, but slower) is not one.
 #include <fmt/format.h>
@@ -14,11 +14,11 @@
 namespace verbena::tools {
 namespace {
 
-const char* level_name(Level level) { return level == Level::good ? "ok" : level == Level::note ? "note" : "problem"; }
-
 Findings examine_machine() {
+	// The first checks fork, which a process with an open device cannot.
+	const Findings confinement = check_confinement();
 	Findings findings{check_devices()};
-	for (auto&& more : {check_system_calls(), check_network_and_limits()})
+	for (auto&& more : {check_system_calls(), confinement, check_network_and_limits()})
 		findings.insert(findings.end(), more.begin(), more.end());
 	return findings;
 }
@@ -50,13 +50,8 @@ int print(const Findings& findings, bool json) {
 	nlohmann::ordered_json all = nlohmann::ordered_json::array();
 	for (const Finding& each : findings) {
 		problem |= each.level == Level::problem;
-		if (json) {
-			all.push_back({{"subject", each.subject}, {"level", level_name(each.level)}, {"seen", each.seen},
-				{"advice", each.advice}});
-		} else {
-			fmt::print("{:<8} {:<32} {}\n", level_name(each.level), each.subject, each.seen);
-			if (!each.advice.empty()) fmt::print("{:<8} {:<32} -> {}\n", "", "", each.advice);
-		}
+		if (json) all.push_back(json_of(each));
+		else fmt::print("{}", text_of(each, "problem"));
 	}
 	if (json) fmt::print("{}\n", nlohmann::ordered_json{{"findings", all}, {"problem", problem}}.dump(2));
 	return problem ? failed : good;
@@ -71,6 +66,7 @@ CLI::App* add_doctor(CLI::App& app, Action& action, const ProgramWords& program)
 	sub->footer(
 		"Examples:\n  verbena doctor\n  verbena doctor --json\n"
 		"  verbena doctor -- ./program       looks at the program and does not run it\n"
+		"'verbena self-test' sends messages as well, and measures.\n"
 		"Exit code 1 if there is a problem; notes are not problems.");
 	auto json = std::make_shared<bool>(false);
 	sub->add_flag("--json", *json, "Print JSON");

@@ -78,9 +78,10 @@ int serve(const Options& options, verbena::scale::EchoService& service) {
 	endpoint.reset();
 	writer.reset();
 	const auto& counts = service.counts();
+	const channel::AcceptorCounters& set_ups = service.acceptor_counters();
 	fmt::print("echo_server: {} clients at most, {} messages echoed, {} lost, {} handshakes failed, {} of {} resumed\n",
-		counts.peak.load(), counts.echoed.load(), counts.lost.load(), service.acceptor_counters().failed,
-		service.acceptor_counters().resumed, service.acceptor_counters().agreed);
+		counts.peak.load(), counts.echoed.load(), counts.lost.load(), set_ups.failed, set_ups.resumed, set_ups.agreed);
+	if (set_ups.evicted > 0) fmt::print("echo_server: {} clients sent away, to try again later\n", set_ups.evicted);
 	return 0;
 }
 

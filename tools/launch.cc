@@ -144,18 +144,28 @@ std::string library_path(const std::string& folder, std::string_view before) {
 	return fmt::format("{}:{}", folder, before);
 }
 
+std::string sanitizer_options(const std::string& file, std::string_view before) {
+	if (before.find("suppressions=") != before.npos) return std::string(before);
+	return fmt::format("suppressions={}{}{}", file, before.empty() ? "" : ":", before);
+}
+
 std::vector<std::pair<std::string, std::string>> environment_for(const Program& program, const std::string& nic) {
 	const auto value = [](const char* name) -> std::string_view {
 		const char* const text = std::getenv(name);
 		return text != nullptr ? text : "";
 	};
 	std::vector<std::pair<std::string, std::string>> variables;
-	variables.emplace_back("LD_PRELOAD", preload_list(sanitizers_of(program), nic, value("LD_PRELOAD")));
+	const auto sanitizers = sanitizers_of(program);
+	variables.emplace_back("LD_PRELOAD", preload_list(sanitizers, nic, value("LD_PRELOAD")));
 	// The folder has a libibverbs.so.1 that is the NIC, for programs that load it by dlopen(3).
 	const auto folder = std::filesystem::path(nic).parent_path();
 	for (const char* name : {"libibverbs", "verbena"}) {  // in a build folder, and installed
 		if (!std::filesystem::exists(folder / name / "libibverbs.so.1")) continue;
 		variables.emplace_back("LD_LIBRARY_PATH", library_path((folder / name).string(), value("LD_LIBRARY_PATH")));
+		const auto suppressions = folder / name / "thread_sanitizer.suppressions";
+		if (std::ranges::any_of(sanitizers, [](const auto& each) { return each.find("tsan") != each.npos; }) &&
+			std::filesystem::exists(suppressions))
+			variables.emplace_back("TSAN_OPTIONS", sanitizer_options(suppressions.string(), value("TSAN_OPTIONS")));
 		break;
 	}
 	return variables;

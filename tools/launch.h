@@ -38,6 +38,10 @@ std::string preload_list(const std::vector<std::string>& sanitizers, const std::
 // The value of LD_LIBRARY_PATH with `folder` in front of `before`, the value so far.
 std::string library_path(const std::string& folder, std::string_view before);
 
+// The value of TSAN_OPTIONS that makes the thread sanitizer read `file`, unless `before`, the value
+// so far, names another file of suppressions.
+std::string sanitizer_options(const std::string& file, std::string_view before);
+
 // The variables that put the NIC at `nic` into the program.
 std::vector<std::pair<std::string, std::string>> environment_for(const Program& program, const std::string& nic);
 

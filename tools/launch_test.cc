@@ -138,6 +138,12 @@ TEST(PreloadList, HasSanitizersBeforeTheNic) {
 
 TEST(PreloadList, NamesNoLibraryTwice) { EXPECT_EQ(preload_list({}, "/nic.so", "/nic.so:a.so:a.so"), "/nic.so:a.so"); }
 
+TEST(SanitizerOptions, NameTheFileUnlessTheUserHasOne) {
+	EXPECT_EQ(sanitizer_options("/s", ""), "suppressions=/s");
+	EXPECT_EQ(sanitizer_options("/s", "halt_on_error=1"), "suppressions=/s:halt_on_error=1");
+	EXPECT_EQ(sanitizer_options("/s", "suppressions=mine halt_on_error=1"), "suppressions=mine halt_on_error=1");
+}
+
 TEST(LibraryPath, HasTheFolderInFront) {
 	EXPECT_EQ(library_path("/nic", ""), "/nic");
 	EXPECT_EQ(library_path("/nic", "/mine"), "/nic:/mine");

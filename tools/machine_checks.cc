@@ -132,7 +132,10 @@ Finding check_devices() {
 			"run programs under 'verbena run -- PROGRAM'; if this line does not change, libverbena-nic.so could not "
 			"start: see the problems below"};
 	std::string names;
-	for (const auto& device : *devices) names += (names.empty() ? "" : " ") + device.name;
+	for (const auto& device : *devices) {
+		names += (names.empty() ? "" : ", ") + device.name;
+		if (!device.ports.empty()) names += fmt::format(" (MTU {})", device.ports.front().active_mtu_bytes);
+	}
 	const auto choice = lib::choose(*devices, {});
 	if (choice) return {"RDMA devices", Level::good, names, ""};
 	return {"RDMA devices", Level::problem, names + ": " + choice.error(),
@@ -141,8 +144,7 @@ Finding check_devices() {
 
 Findings check_network_and_limits() {
 	return {check_wire_port(), check_names(), check_private_folder(), check_receive_buffer(), check_descriptors(),
-		{"locked memory (ulimit -l)", Level::good, "not needed: registration pins no memory", ""}, check_processor(),
-		check_kernel_devices()};
+		check_processor(), check_kernel_devices()};
 }
 
 }  // namespace verbena::tools

@@ -8,12 +8,16 @@
 
 namespace verbena::tools {
 
-// The devices that this process sees, the UDP port, buffers, limits, and the processor.
+// The devices that this process sees and their MTU; the UDP port, buffers, limits, the processor.
 Finding check_devices();
 Findings check_network_and_limits();
 
 // The system calls that the NIC and the library use: a problem if the NIC cannot work without one,
 // a note that says the cost if it can.
 Findings check_system_calls();
+
+// The restrictions of containers: filters, /dev/shm, namespaces, locked memory. It forks, so it is
+// to be called before a device is open.
+Findings check_confinement();
 
 }  // namespace verbena::tools

@@ -40,6 +40,13 @@ Finding useful(const char* subject, bool works, const char* cost) {
 
 Finding check_memfd() {
 	const OpenDescriptor fd(memfd_create("verbena-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	const int error = errno;
+	const OpenDescriptor file(fd.good() ? -1 : open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+	errno = error;
+	if (!fd.good() && !file.good())
+		return needed("memfd_create", false,
+			"there is no writable /dev/shm either, so processes can share no memory: allow memfd_create in the seccomp "
+			"profile, or mount a tmpfs at /dev/shm");
 	return useful("memfd_create", fd.good(),
 		"memory that processes share is in unlinked files in /dev/shm instead, without seals, and counts against its "
 		"size: allow it in the seccomp profile");

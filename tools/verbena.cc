@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
 		"Examples:\n"
 		"  verbena run -- ibv_devinfo -v           run any verbs program, unmodified, on the software NIC\n"
 		"  verbena devices                         list the RDMA devices, and the one chosen by default\n"
+		"  verbena self-test                       say whether RDMA programs run here, and how fast\n"
 		"  verbena bench rcud --md -               RC against UD between two processes of this machine\n"
 		"  verbena bench connect                   connections a second by rdma_cm\n"
 		"  verbena bench scale --clients 10,1000   many clients of one server at once\n"
@@ -45,6 +46,7 @@ int main(int argc, char** argv) {
 	const CLI::App* const run = add_run(app, action, program);
 	add_devices(app, action);
 	const CLI::App* const doctor = add_doctor(app, action, program);
+	add_self_test(app, action);
 	CLI::App* bench = app.add_subcommand("bench", "Run a benchmark");
 	bench->require_subcommand(1);
 	bench->callback(list_loopback_device);

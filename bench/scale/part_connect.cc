@@ -39,8 +39,12 @@ Task<std::unique_ptr<channel::Channel>> Part::connect_stream(channel::ConnectOpt
 		auto connecting = events ? channel::connect_managed(*events, *transport, std::move(where))
 								 : channel::connect(*transport, std::move(where));
 		auto made = co_await std::move(connecting);
-		if (made) channel = std::move(*made);
-		else why.text = made.error();
+		if (made) {
+			part.mtu = (*made)->path().mtu;
+			channel = std::move(*made);
+		} else {
+			why.text = made.error();
+		}
 	} else {
 		const channel::TcpOptions tcp;
 		auto made = co_await channel::connect_tcp(loop, std::move(where), tcp);

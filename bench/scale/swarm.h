@@ -100,7 +100,7 @@ struct PartRows {
 	std::uint64_t connect_sum_ns = 0, latency_sum_ns = 0;
 	char first_failure[256] = {};  // a sentence; empty: no client failed
 	char device[64] = {}, gid[64] = {};  // the device of its RDMA clients; empty over TCP
-	std::uint32_t mtu = 0;
+	std::uint32_t mtu = 0;  // the device's until the first connection is made, then that one's
 };
 
 // The state that all processes share, by which they agree when to begin and to end. Times are

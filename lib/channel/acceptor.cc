@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "lib/async/transfer.h"
 #include "lib/channel/first_message.h"
 
 namespace verbena::channel {
@@ -25,28 +24,6 @@ constexpr Nanoseconds complaint_interval = 1'000'000'000;
 // Callers that are evicted together, so that the next ones find room.
 constexpr std::size_t evicted_at_once = 16;
 
-// The home's answer to a client's parameters: a channel, or a refusal.
-struct Prepared {
-	std::unique_ptr<RcChannel> channel;
-	Parameters ours;
-	Refusal refusal;  // only without a channel
-};
-
-// Makes the queue pair, on the home's loop. It is ready to receive before the client learns of it.
-Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::string& peer) {
-	Prepared result;
-	auto offer = transport.offer();
-	if (!offer) {
-		result.refusal = refusal_of(transport, offer.error());
-		return result;
-	}
-	result.ours = parameters_of(Role::server, offer->end);
-	auto channel = transport.connect(std::move(*offer), end_of(theirs), peer);
-	if (channel) result.channel = std::move(*channel);
-	else result.refusal = {RefusalCode::malformed, channel.error()};
-	return result;
-}
-
 // Whether the first byte that the client has sent is that of a TLS handshake record (RFC 8446,
 // 5.1).
 bool begins_with_tls(const async::Descriptor& socket) {
@@ -54,13 +31,12 @@ bool begins_with_tls(const async::Descriptor& socket) {
 	return recv(socket.fd(), &first, 1, MSG_PEEK) == 1 && first == std::byte{22};
 }
 
-// Checks the client's proof and sends the server's. Empty on success, or why not.
-Task<std::string> checked(Channel& channel, ProofKeys keys, Nanoseconds deadline) {
-	const CloseAt timer(channel, deadline);
-	if (std::string trouble = co_await await_proof(channel, keys); !trouble.empty()) co_return trouble;
-	const Proof proof = make_proof(keys);
-	if (!co_await channel.send(proof)) co_return channel.reason();
-	co_return std::string();
+// Whether a set-up with this protection is in TLS.
+bool is_tls(const Protection& protection) { return !std::holds_alternative<ClearText>(protection); }
+
+// Ends the stream of a client that is evicted, from which its coroutine learns of it.
+void end_stream(const async::Socket& socket) {
+	if (socket) shutdown(socket->fd(), SHUT_RDWR);
 }
 
 async::Address peer_of(const async::Descriptor& socket) {
@@ -79,28 +55,6 @@ Described describe(const AcceptorOptions& options) {
 		{"handshake_grace_ms", milliseconds(options.handshake_grace)}, {"accepted_max", text(options.accepted_max)},
 		{"tcp_buffer_max", text(options.tcp.buffer_max)}, {"tcp_dead_after_ms", text(options.tcp.dead_after_ms)},
 		{"tcp_stall_timeout_ms", text(options.tcp.stall_timeout_ms)}};
-}
-
-Refusal refusal_of(const RcTransport& transport, const std::string& why) {
-	const bool full = transport.channels() >= transport.options().connections_max;
-	return {full ? RefusalCode::full : RefusalCode::no_resources, why};
-}
-
-std::optional<Refusal> grant_logical(const AcceptorOptions& limits, const Parameters& theirs, Parameters& ours) {
-	if (theirs.logical_channels == 0) return {};
-	if (limits.logical_channels_max == 0)
-		return Refusal{
-			RefusalCode::not_supported, "this server offers no logical channels, and the client asks for some"};
-	ours.shared_queue_pairs = std::min(theirs.shared_queue_pairs, limits.shared_queue_pairs_max);
-	ours.logical_channels = std::min(theirs.logical_channels, limits.logical_channels_max);
-	return {};
-}
-
-Task<std::string> await_proof(Channel& channel, const ProofKeys& keys) {
-	const auto message = co_await channel.receive();
-	if (!message) co_return channel.reason().empty() ? std::string(name_of(message.error())) : channel.reason();
-	if (const auto good = check_proof(keys, message->bytes()); !good) co_return std::string(describe(good.error()));
-	co_return std::string();
 }
 
 Acceptor::Acceptor(async::Loop& loop, async::Socket listener, RcTransport& transport, AcceptorOptions options,
@@ -134,7 +88,6 @@ void Acceptor::fail(const std::string& peer, const HandshakeError& error, Nanose
 }
 
 void Acceptor::fail_evicted(const std::string& peer, Nanoseconds started) {
-	++counters_.failed;
 	++counters_.evicted;
 	if (options_.observe)
 		options_.observe(
@@ -217,11 +170,13 @@ Task<void> Acceptor::serve(async::Socket socket, [[maybe_unused]] std::unique_pt
 	const std::string peer = async::to_string(address);
 	const Source source = source_of(address.get());
 	const Nanoseconds connected = monotonic_now();
-	// The end of the stream is how an evicted client's coroutine learns of it.
-	const auto hang_up = [&socket] {
-		if (socket) shutdown(socket->fd(), SHUT_RDWR);
+	const auto send_away = [this, &socket] {
+		const bool tls = begins_with_tls(*socket) || (!options_.tcp_protection && is_tls(options_.protection));
+		const auto answer = busy_answer(tls);
+		send(socket->fd(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+		end_stream(socket);
 	};
-	std::optional<Admission::Member> caller(std::in_place, callers_, source, hang_up);
+	std::optional<Admission::Member> caller(std::in_place, callers_, source, send_away);
 	const auto first = co_await await_first_message(*socket, connected + silence_factor * options_.patience);
 	if (first != FirstMessage::there && !caller->evicted()) {
 		const bool silent = first == FirstMessage::none;
@@ -233,7 +188,7 @@ Task<void> Acceptor::serve(async::Socket socket, [[maybe_unused]] std::unique_pt
 		co_return;
 	}
 	if (!caller->evicted()) {
-		caller.emplace(queued_, source, hang_up);
+		caller.emplace(queued_, source, send_away);
 		const bool room = co_await handshakes_.until_room(source);
 		if (!room) co_return;  // stop() was called
 	}
@@ -255,16 +210,19 @@ Task<void> Acceptor::serve(async::Socket socket, [[maybe_unused]] std::unique_pt
 // taken the socket over. Ends `caller`, whose place the handshake's replaces.
 Task<bool> Acceptor::shake_hands(
 	async::Socket& socket, const std::string& peer, Source source, std::optional<Admission::Member>& caller) {
-	const auto hang_up = [&socket] {
-		if (socket) shutdown(socket->fd(), SHUT_RDWR);
-	};
-	const Admission::Member under_way(handshakes_, source, hang_up);
-	caller.reset();
-
 	const Nanoseconds started = monotonic_now();
 	const bool exempt = options_.tcp_protection && !begins_with_tls(*socket);
 	const Protection& protection = exempt ? *options_.tcp_protection : options_.protection;
-	auto handshake = Handshake::server({.protection = protection, .started = started, .patience = options_.patience});
+	auto handshake = Handshake::server({.protection = protection,
+		.started = started,
+		.patience = options_.patience,
+		.clear_advice = options_.clear_advice});
+	// The handshake ends with the stream: a client that was evicted must not be answered.
+	const Admission::Member under_way(handshakes_, source, [&socket, &handshake] {
+		end_stream(socket);
+		handshake.feed_end();
+	});
+	caller.reset();
 	co_await drive(*socket, handshake);
 	if (handshake.state() == Handshake::State::asked) {
 		const bool tcp = handshake.theirs().transport == Transport::tcp;
@@ -281,84 +239,6 @@ Task<bool> Acceptor::shake_hands(
 	if (under_way.evicted()) fail_evicted(peer, started);
 	else fail(peer, handshake.error(), started);
 	co_return false;
-}
-
-Task<bool> Acceptor::refuse(async::Descriptor& socket, Handshake& handshake, RefusalCode code, std::string why) {
-	handshake.refuse(code, why);
-	co_await drive(socket, handshake);
-	co_return false;
-}
-
-Task<bool> Acceptor::answer_rc(
-	async::Descriptor& socket, Handshake& handshake, ClientPlace& seat, const std::string& peer, Nanoseconds started) {
-	const Home& home = next_home();
-	if (home.transport == nullptr) {
-		std::string why = "this server serves TCP only, and the client asks for RDMA: connect over TCP";
-		co_return co_await refuse(socket, handshake, RefusalCode::not_supported, std::move(why));
-	}
-	Parameters granted;
-	if (const auto none = grant_logical(options_, handshake.theirs(), granted))
-		co_return co_await refuse(socket, handshake, none->code, none->text);
-	auto prepared =
-		co_await async::run_on(loop_, *home.loop, [&] { return prepare(*home.transport, handshake.theirs(), peer); });
-	prepared.ours.shared_queue_pairs = granted.shared_queue_pairs;
-	prepared.ours.logical_channels = granted.logical_channels;
-	if (prepared.channel == nullptr)
-		co_return co_await refuse(socket, handshake, prepared.refusal.code, prepared.refusal.text);
-	prepared.channel->keep(std::move(seat));
-	handshake.answer(prepared.ours);
-	const bool agreed = handshake.state() == Handshake::State::agreed;
-	const Proven proven = agreed ? proven_of(handshake.agreed()) : Proven{};
-	const auto held = std::make_shared<std::unique_ptr<RcChannel>>(std::move(prepared.channel));
-	home.loop->post([this, &home, agreed, proven, held, started] {
-		if (agreed) home.loop->spawn(prove(home, std::move(*held), proven, started));
-		held->reset();  // if it did not agree, the channel is destroyed on its own thread
-	});
-	co_await drive(socket, handshake);
-	co_return agreed;
-}
-
-Task<bool> Acceptor::answer_tcp(
-	async::Socket& socket, Handshake& handshake, ClientPlace& seat, const std::string& peer, Nanoseconds started) {
-	Parameters ours{.role = Role::server, .transport = Transport::tcp, .nonce = random_nonce()};
-	if (const auto none = grant_logical(options_, handshake.theirs(), ours))
-		co_return co_await refuse(*socket, handshake, none->code, none->text);
-	handshake.answer(ours);
-	co_await drive(*socket, handshake);
-	if (handshake.state() != Handshake::State::agreed) co_return false;
-	struct Stream {
-		int fd;
-		std::optional<TlsSession> tls;
-		ClientPlace seat;
-	};
-	const auto stream = std::make_shared<Stream>(
-		Stream{.fd = socket->release(), .tls = handshake.release_session(), .seat = std::move(seat)});
-	socket.reset();
-	const Home& home = next_home();
-	const Proven proven = proven_of(handshake.agreed());
-	home.loop->post([this, &home, stream, peer, started, proven] {
-		auto moved = std::make_unique<async::Descriptor>(*home.loop, stream->fd);
-		auto channel =
-			std::make_unique<TcpChannel>(*home.loop, std::move(moved), std::move(stream->tls), peer, options_.tcp);
-		channel->keep(std::move(stream->seat));
-		home.loop->spawn(prove(home, std::move(channel), proven, started));
-	});
-	co_return true;
-}
-
-Task<void> Acceptor::prove(const Home& home, std::unique_ptr<Channel> channel, Proven proven, Nanoseconds started) {
-	const std::string trouble = co_await checked(*channel, proven.keys, started + options_.patience);
-	const std::string peer = channel->path().peer;
-	if (trouble.empty()) {
-		loop_.post([this, started, resumed = proven.resumed] { succeed(started, resumed); });
-		home.give(std::move(channel), proven.negotiated);
-	} else {
-		loop_.post([this, peer, trouble, started] {
-			const HandshakeError error{
-				.trouble = HandshakeFailure::no_proof, .text = "its proof failed: " + trouble, .refusal = {}};
-			fail(peer, error, started);
-		});
-	}
 }
 
 }  // namespace verbena::channel

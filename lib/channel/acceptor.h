@@ -62,6 +62,8 @@ struct AcceptorOptions {
 	// The most channels at once, over RDMA and TCP together; 0: no limit. Further clients are
 	// refused as `full`.
 	std::size_t clients_max = 0;
+	// Advice for the user when only one end speaks TLS; must outlive the acceptor.
+	std::string_view clear_advice = insecure_advice;
 	TcpOptions tcp;
 	// The protection for clients over TCP whose first byte does not begin a TLS record. If absent,
 	// `protection` applies to all clients. Channels over RDMA are always set up with `protection`.
@@ -79,9 +81,10 @@ Described describe(const AcceptorOptions& options);
 
 struct AcceptorCounters {
 	// Clients that the acceptor took in; set-ups that succeeded, and those of them that resumed a
-	// TLS session by a ticket; clients that were refused; set-ups that failed, refusals included.
+	// TLS session by a ticket; clients that were refused; set-ups that failed, refusals included
+	// and evictions not.
 	std::uint64_t accepted = 0, agreed = 0, resumed = 0, refused = 0, failed = 0;
-	std::uint64_t evicted = 0;  // those of `failed` that had to make room for others
+	std::uint64_t evicted = 0;  // clients that had to make room for others, and may try again
 };
 
 class Counted;
@@ -199,7 +202,7 @@ private:
 	bool stopped_ = false;
 };
 
-// The class and the functions below are shared by the acceptor's two source files.
+// The class and the functions below are shared by the acceptor's source files.
 
 // Counts one client while it exists, and wakes the coroutines that wait for its end.
 class Counted {

@@ -110,8 +110,11 @@ Task<void> Acceptor::serve_managed(lib::ConnectionId connection, std::vector<std
 	std::optional<Counted> accepted(std::in_place, accepted_, loop_, at_room_);
 	co_await handshakes_.until_room(source);  // after stop() begin_managed() rejects it
 	accepted.reset();
-	const HandshakeOptions options{
-		.protection = options_.protection, .host = {}, .started = monotonic_now(), .patience = options_.patience};
+	const HandshakeOptions options{.protection = options_.protection,
+		.host = {},
+		.started = monotonic_now(),
+		.patience = options_.patience,
+		.clear_advice = options_.clear_advice};
 	const auto session = std::make_shared<Managed>(loop_, std::move(connection), options, options_);
 	const auto abandon = [session] {
 		session->evicted = true;

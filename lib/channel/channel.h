@@ -159,7 +159,9 @@ struct Path {
 	std::string transport;
 	std::string device;  // RDMA only, like `gid` and `mtu`; empty over TCP
 	std::string gid;  // the GID of this end's device, as text
-	std::uint32_t mtu = 0;  // the device's active MTU in bytes
+	// Bytes: the MTU of the connection, which is the smaller one of its two ends; of a server that
+	// has no peer yet, the active MTU of its device.
+	std::uint32_t mtu = 0;
 	std::string peer;  // the peer's address and port, as text
 };
 

@@ -5,6 +5,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+
+#include "base/random.h"
 
 namespace verbena::channel {
 namespace {
@@ -13,6 +16,10 @@ using async::Task;
 
 // The time to send the last bytes of a handshake that is over and has no deadline any more.
 constexpr Nanoseconds last_bytes_timeout = 2'000'000'000;
+
+// The mean pause after a client's first attempt, and the number of times that it doubles.
+constexpr Nanoseconds first_pause = 40'000'000;
+constexpr unsigned pause_doublings = 5;
 
 // The kind of failure for an errno of connect().
 ConnectTrouble trouble_of(int error) {
@@ -104,34 +111,65 @@ Task<void> drive(async::Descriptor& socket, Handshake& handshake) {
 
 namespace {
 
-// A TCP connection to the server, its names, and when the attempt began.
+// A TCP connection to the server, and its names.
 struct Reached {
 	async::Socket socket;
 	async::Host named;
 	std::string where;
-	Nanoseconds started = 0;
 };
 
-Task<Connected<Reached>> reach(async::Loop& loop, const ConnectOptions& options) {
+Task<Connected<Reached>> reach(async::Loop& loop, const ConnectOptions& options, Nanoseconds deadline) {
 	auto named = async::split_host(options.host, options.port);
 	if (!named) co_return failed(options, ConnectTrouble::unreachable, named.error());
 	const auto address = async::resolve(named->host, named->port);
 	if (!address) co_return failed(options, ConnectTrouble::unreachable, address.error());
-	Reached reached{.named = std::move(*named), .where = async::to_string(*address), .started = monotonic_now()};
+	Reached reached{.named = std::move(*named), .where = async::to_string(*address)};
 	int reason = 0;
-	auto socket = co_await async::connect(loop, *address, reached.started + options.patience, options.from, &reason);
+	auto socket = co_await async::connect(loop, *address, deadline, options.from, &reason);
 	if (!socket) co_return failed(options, trouble_of(reason), socket.error());
 	reached.socket = std::move(*socket);
 	co_return std::move(reached);
 }
 
-Handshake handshake_with(const Reached& server, const ConnectOptions& options, const Parameters& ours) {
-	return Handshake::client({.protection = options.protection,
-								 .host = server.named.host,
-								 .port = server.named.port,
-								 .started = server.started,
-								 .patience = options.patience},
-		ours);
+// A handshake that has reached its end, with what it used. The handshake agreed.
+struct Shaken {
+	Reached server;
+	std::optional<RcOffer> offer;  // only for a channel over RDMA
+	Handshake handshake;
+};
+
+// Makes the client's parameters for one attempt, and the offer behind them.
+using MakeParameters = std::function<std::expected<Parameters, std::string>(std::optional<RcOffer>& offer)>;
+
+// Connects to the server and performs the handshake, again if the server was busy.
+Task<Connected<Shaken>> shake_hands(
+	async::Loop& loop, const ConnectOptions& options, Nanoseconds started, MakeParameters make) {
+	Attempts attempts(loop, started + options.patience);
+	while (true) {
+		auto server = co_await reach(loop, options, started + options.patience);
+		if (!server) co_return std::unexpected(server.error() + attempts.text());
+		std::optional<RcOffer> offer;
+		const auto ours = make(offer);
+		if (!ours) co_return failed(options, ConnectTrouble::no_resources, ours.error());
+		// The channel goes on with the socket over TCP, and does without it over RDMA.
+		if (offer) reset_on_close(*server->socket);
+		auto handshake = Handshake::client({.protection = options.protection,
+											   .host = server->named.host,
+											   .port = server->named.port,
+											   .started = started,
+											   .patience = options.patience,
+											   .clear_advice = options.clear_advice},
+			*ours);
+		co_await drive(*server->socket, handshake);
+		if (handshake.state() == Handshake::State::agreed) {
+			if (options.negotiated != nullptr) *options.negotiated = handshake.agreed().negotiated;
+			co_return Shaken{std::move(*server), std::move(offer), std::move(handshake)};
+		}
+		const HandshakeError& error = handshake.error();
+		const std::string why = server->where + ": " + error.text + attempts.text();
+		server->socket.reset();
+		if (!error.busy || !co_await attempts.another()) co_return failed(options, trouble_of(error), why);
+	}
 }
 
 }  // namespace
@@ -153,47 +191,59 @@ Task<std::string> prove_as_client(Channel& channel, const ProofKeys& keys, Nanos
 	co_return std::string();
 }
 
+Task<bool> Attempts::another() {
+	const Nanoseconds step = first_pause << std::min(made_ - 1, pause_doublings);
+	const Nanoseconds pause = step / 2 + secure_random<std::uint32_t>() % step;
+	if (monotonic_now() + pause >= deadline_) co_return false;
+	++made_;
+	co_await loop_.sleep_for(pause);
+	co_return true;
+}
+
+std::string Attempts::text() const { return made_ == 1 ? "" : " (attempt " + std::to_string(made_) + ")"; }
+
 Task<Connected<std::unique_ptr<RcChannel>>> connect(RcTransport& transport, ConnectOptions options) {
 	const auto permit = co_await permit_to_begin(options.handshakes);
-	auto server = co_await reach(transport.loop(), options);
-	if (!server) co_return std::unexpected(server.error());
-	reset_on_close(*server->socket);
-	auto offer = transport.offer();
-	if (!offer) co_return failed(options, ConnectTrouble::no_resources, offer.error());
-	auto handshake = handshake_with(*server, options, parameters_of(offer->end, options));
-	co_await drive(*server->socket, handshake);
-	if (handshake.state() == Handshake::State::failed)
-		co_return failed(options, trouble_of(handshake.error()), server->where + ": " + handshake.error().text);
-	const Agreed& agreed = handshake.agreed();
-	if (options.negotiated != nullptr) *options.negotiated = agreed.negotiated;
-	auto channel = transport.connect(std::move(*offer), end_of(agreed.theirs), server->where);
-	if (!channel) co_return failed(options, ConnectTrouble::no_resources, server->where + ": " + channel.error());
-	const Nanoseconds deadline = server->started + options.patience;
+	const Nanoseconds started = monotonic_now();
+	auto shaking = shake_hands(transport.loop(), options, started,
+		[&](std::optional<RcOffer>& offer) -> std::expected<Parameters, std::string> {
+			auto made = transport.offer();
+			if (!made) return std::unexpected(made.error());
+			offer = std::move(*made);
+			return parameters_of(offer->end, options);
+		});
+	auto shaken = co_await std::move(shaking);
+	if (!shaken) co_return std::unexpected(shaken.error());
+	const std::string& where = shaken->server.where;
+	const Agreed& agreed = shaken->handshake.agreed();
+	auto channel = transport.connect(std::move(*shaken->offer), end_of(agreed.theirs), where);
+	if (!channel) co_return failed(options, ConnectTrouble::no_resources, where + ": " + channel.error());
+	const Nanoseconds deadline = started + options.patience;
 	const std::string trouble = co_await prove_as_client(**channel, agreed.proof, deadline);
-	if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), server->where + ": " + trouble);
+	if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), where + ": " + trouble);
 	co_return std::move(*channel);
 }
 
 Task<Connected<std::unique_ptr<TcpChannel>>> connect_tcp(async::Loop& loop, ConnectOptions options, TcpOptions tcp) {
 	const auto permit = co_await permit_to_begin(options.handshakes);
-	auto server = co_await reach(loop, options);
-	if (!server) co_return std::unexpected(server.error());
-	const Parameters ours{.role = Role::client,
-		.transport = Transport::tcp,
-		.shared_queue_pairs = options.shared_queue_pairs,
-		.logical_channels = options.logical_channels,
-		.nonce = random_nonce()};
-	auto handshake = handshake_with(*server, options, ours);
-	co_await drive(*server->socket, handshake);
-	if (handshake.state() == Handshake::State::failed)
-		co_return failed(options, trouble_of(handshake.error()), server->where + ": " + handshake.error().text);
-	const ProofKeys keys = handshake.agreed().proof;
-	if (options.negotiated != nullptr) *options.negotiated = handshake.agreed().negotiated;
-	auto channel =
-		std::make_unique<TcpChannel>(loop, std::move(server->socket), handshake.release_session(), server->where, tcp);
-	const Nanoseconds deadline = server->started + options.patience;
+	const Nanoseconds started = monotonic_now();
+	auto shaking =
+		shake_hands(loop, options, started, [&](std::optional<RcOffer>&) -> std::expected<Parameters, std::string> {
+			return Parameters{.role = Role::client,
+				.transport = Transport::tcp,
+				.shared_queue_pairs = options.shared_queue_pairs,
+				.logical_channels = options.logical_channels,
+				.nonce = random_nonce()};
+		});
+	auto shaken = co_await std::move(shaking);
+	if (!shaken) co_return std::unexpected(shaken.error());
+	const std::string& where = shaken->server.where;
+	const ProofKeys keys = shaken->handshake.agreed().proof;
+	auto channel = std::make_unique<TcpChannel>(
+		loop, std::move(shaken->server.socket), shaken->handshake.release_session(), where, tcp);
+	const Nanoseconds deadline = started + options.patience;
 	const std::string trouble = co_await prove_as_client(*channel, keys, deadline);
-	if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), server->where + ": " + trouble);
+	if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), where + ": " + trouble);
 	co_return std::move(channel);
 }
 

@@ -7,6 +7,9 @@
 // TIME_WAIT. Over TCP, the connection of the handshake also carries the proofs and the messages.
 //
 // Threads: functions that take a transport, a loop or a channel run on the thread of its loop.
+// A server that has too many set-ups under way sends some clients away. They try again until their
+// deadline, after random pauses.
+//
 // Errors: a connect function returns one sentence for the user, which suggests a remedy where there
 //   is one, and writes the kind of failure to ConnectOptions::trouble.
 #pragma once
@@ -39,6 +42,8 @@ struct ConnectOptions {
 	std::string host;  // as the user wrote it: "server.example", "10.0.0.1:7471", "[fd00::1]"
 	std::uint16_t port = 0;  // the port, unless `host` has one
 	Nanoseconds patience = 30'000'000'000;  // the time for the whole set-up
+	// Advice for the user when only one end speaks TLS; must outlive the call.
+	std::string_view clear_advice = insecure_advice;
 	// The local address to connect from, or null; must outlive the call.
 	const async::Address* from = nullptr;
 	// Null, or a semaphore that limits the set-ups under way at once; must outlive the call. Each
@@ -86,6 +91,22 @@ public:
 
 private:
 	Channel& channel_;
+};
+
+// The attempts of a client whose server has sent it away. The pauses between them are random, so
+// that clients that were sent away together do not come back together, and grow to about a second.
+class Attempts {
+public:
+	Attempts(async::Loop& loop, Nanoseconds deadline) : loop_(loop), deadline_(deadline) {}
+	// Waits before the next attempt. False, at once: it would begin after the deadline.
+	async::Task<bool> another();
+	// "", or " (attempt 3)", for the end of an error's sentence.
+	std::string text() const;
+
+private:
+	async::Loop& loop_;
+	Nanoseconds deadline_;
+	unsigned made_ = 1;
 };
 
 // Waits for a permit to begin a set-up. Returns no permit, at once, if `handshakes` is null.

@@ -216,6 +216,34 @@ TEST_F(Connect, ClientsThatArriveAtOnceAndWaitInOrderAllSucceed) {
 	for (int i = 0; i < count; ++i) EXPECT_EQ(server.report(), "none");
 }
 
+// Clients that are too slow for the server's patience are evicted, and come back.
+TEST_F(Connect, ClientsThatAreEvictedTryAgainUntilAllSucceed) {
+	constexpr int count = 40;
+	Server server(made(make_server_protection(files_.server)),
+		{.handshakes_max = 2, .handshake_grace = 100'000, .accepted_max = 8});
+	const Protection mine = made(make_client_protection(files_.client));
+	int agreed = 0, ended = 0;
+	for (int i = 0; i < count; ++i) {
+		ConnectOptions options = to(server.where(), mine);
+		options.patience = 40'000'000'000;
+		loop_.spawn([](RcTransport& transport, ConnectOptions options, int& agreed, int& ended) -> Task<void> {
+			auto channel = co_await connect(transport, std::move(options));
+			if (channel) ++agreed;
+			else ADD_FAILURE() << channel.error();
+			++ended;
+		}(*transport_, std::move(options), agreed, ended));
+	}
+	loop_.run_until([&] { return ended == count; });
+	EXPECT_EQ(agreed, count);
+	int evicted = 0, succeeded = 0;
+	while (succeeded < count) {
+		const std::string outcome = server.report();
+		ASSERT_TRUE(outcome == "none" || outcome == "evicted") << outcome;
+		++(outcome == "none" ? succeeded : evicted);
+	}
+	std::printf("%d clients were sent away\n", evicted);
+}
+
 TEST_F(Connect, CallersThatStallInTheQueueMakeRoomForAnother) {
 	const Protection mine = made(make_client_protection(files_.client));
 	Server server(made(make_server_protection(files_.server)),

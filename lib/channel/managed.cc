@@ -3,8 +3,6 @@
 #include <chrono>
 #include <cstring>
 
-#include "base/random.h"
-
 namespace verbena::channel {
 namespace {
 
@@ -13,7 +11,6 @@ using async::Task;
 // The reject reason of a listener whose queue of requests is full; it then sends no private data
 // (IBA 12.6.7.2).
 constexpr int reason_consumer_defined = 28;
-constexpr Nanoseconds busy_pause = 20'000'000;
 
 bool says_busy(const lib::ConnectionEvent& event) {
 	const bool wordless = event.private_data.empty() || event.private_data.front() == std::byte{0};
@@ -150,7 +147,8 @@ struct Goal {
 // Connects a queue pair by rdma_cm, and tries again while the server is busy. `id` becomes the
 // connection's; destroying it disconnects rdma_cm, and not the queue pair.
 Task<lib::Connected<Raw>> connect_unless_busy(ManagedEvents& events, RcTransport& transport,
-	const ConnectOptions& options, const async::Address& address, Goal goal, std::optional<ManagedId>& id) {
+	const ConnectOptions& options, const async::Address& address, Goal goal, Attempts& attempts,
+	std::optional<ManagedId>& id) {
 	while (true) {
 		id.emplace(transport.loop());
 		auto resolving = resolve(events, transport, *id, address, options.from, goal.deadline, goal.where);
@@ -159,10 +157,7 @@ Task<lib::Connected<Raw>> connect_unless_busy(ManagedEvents& events, RcTransport
 		auto connecting = connect_raw(*id, transport, options, goal.deadline, goal.where, busy);
 		auto connected = co_await std::move(connecting);
 		if (connected) co_return std::move(*connected);
-		// The pause is random, so that clients that were rejected together do not retry together.
-		const Nanoseconds pause = busy_pause + secure_random<std::uint32_t>() % (4 * busy_pause);
-		if (!busy || monotonic_now() + pause >= goal.deadline) co_return std::unexpected(connected.error());
-		co_await transport.loop().sleep_for(pause);
+		if (!busy || !co_await attempts.another()) co_return std::unexpected(connected.error());
 	}
 }
 
@@ -208,34 +203,40 @@ Task<Connected<std::unique_ptr<RcChannel>>> connect_managed(
 	const std::string where = async::to_string(*address);
 	const Nanoseconds started = monotonic_now(), deadline = started + options.patience;
 
-	std::optional<ManagedId> id;
-	auto connecting = connect_unless_busy(events, transport, options, *address, {where, deadline}, id);
-	auto raw = co_await std::move(connecting);
-	if (!raw) co_return failed(options, trouble_of(raw.error().trouble), raw.error().text);
-	RcChannel& channel = *raw->channel;
-	const async::Job watching(transport.loop(), close_with_connection(*id, channel));
-	auto handshake = Handshake::client({.protection = options.protection,
-										   .host = named->host,
-										   .port = named->port,
-										   .started = started,
-										   .patience = options.patience},
-		raw->ours);
-	co_await drive(channel, handshake);
-	if (handshake.state() == Handshake::State::failed) {
-		if (handshake.error().trouble != HandshakeFailure::timed_out) co_await close_in_order(channel);
-		co_return failed(options, trouble_of(handshake.error()), where + ": " + handshake.error().text);
+	Attempts attempts(transport.loop(), deadline);
+	while (true) {
+		std::optional<ManagedId> id;
+		auto connecting = connect_unless_busy(events, transport, options, *address, {where, deadline}, attempts, id);
+		auto raw = co_await std::move(connecting);
+		if (!raw) co_return failed(options, trouble_of(raw.error().trouble), raw.error().text + attempts.text());
+		RcChannel& channel = *raw->channel;
+		const async::Job watching(transport.loop(), close_with_connection(*id, channel));
+		auto handshake = Handshake::client({.protection = options.protection,
+											   .host = named->host,
+											   .port = named->port,
+											   .started = started,
+											   .patience = options.patience,
+											   .clear_advice = options.clear_advice},
+			raw->ours);
+		co_await drive(channel, handshake);
+		if (handshake.state() == Handshake::State::failed) {
+			const HandshakeError& error = handshake.error();
+			if (error.trouble != HandshakeFailure::timed_out) co_await close_in_order(channel);
+			if (error.busy && co_await attempts.another()) continue;
+			co_return failed(options, trouble_of(error), where + ": " + error.text + attempts.text());
+		}
+		const Agreed& agreed = handshake.agreed();
+		if (!same_end(raw->peer, agreed.theirs))
+			co_return failed(options, ConnectTrouble::handshake,
+				where +
+					": the server's parameters are not those of the queue pair that rdma_cm connected; "
+					"an attacker may have relayed the connection");
+		if (options.negotiated != nullptr) *options.negotiated = agreed.negotiated;
+		const std::string trouble = co_await prove_as_client(channel, agreed.proof, deadline);
+		if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), where + ": " + trouble);
+		channel.limit_messages(transport.options().message_max);
+		co_return std::move(raw->channel);
 	}
-	const Agreed& agreed = handshake.agreed();
-	if (!same_end(raw->peer, agreed.theirs))
-		co_return failed(options, ConnectTrouble::handshake,
-			where +
-				": the server's parameters are not those of the queue pair that rdma_cm connected; "
-				"an attacker may have relayed the connection");
-	if (options.negotiated != nullptr) *options.negotiated = agreed.negotiated;
-	const std::string trouble = co_await prove_as_client(channel, agreed.proof, deadline);
-	if (!trouble.empty()) co_return failed(options, handshake_or_time(deadline), where + ": " + trouble);
-	channel.limit_messages(transport.options().message_max);
-	co_return std::move(raw->channel);
 }
 
 }  // namespace verbena::channel

@@ -29,6 +29,7 @@ RcChannel::RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, Rec
 	  grants_(shared.options.window),
 	  frames_(*this, sends_, direct_, grants_, senders_, peer, offer.made.inline_max),
 	  offers_(*this, frames_, direct_, receives_),
+	  mtu_(std::min(transport.device().mtu_bytes(), peer.mtu_bytes)),
 	  peer_name_(std::move(peer_name)) {
 	// The destructor returns what is left of the share.
 	[[maybe_unused]] const auto left = offer.share.release();
@@ -48,7 +49,7 @@ Path RcChannel::path() const {
 	return {.transport = "rc",
 		.device = device.choice.device,
 		.gid = lib::format_gid(device.choice.gid),
-		.mtu = device.mtu_bytes(),
+		.mtu = mtu_,
 		.peer = peer_name_};
 }
 

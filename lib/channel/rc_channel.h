@@ -124,6 +124,7 @@ private:
 	bool digest_later_ = false;  // the peer's next offer waits until a READ can be posted
 	bool peer_closed_ = false;  // the peer's close frame has arrived
 	bool lost_ = false;  // fail() was called
+	std::uint32_t mtu_;  // the connection's, in bytes
 	std::string peer_name_;
 };
 

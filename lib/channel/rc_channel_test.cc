@@ -48,6 +48,14 @@ TEST_F(RcChannels, RequestAndAnswerTakeTwoFrames) {
 	loop_.abandon_spawned();
 }
 
+TEST_F(RcChannels, APathHasTheSmallerMtuOfItsTwoEnds) {
+	RcOffer left = transports_[0].offer().value(), right = transports_[1].offer().value();
+	RcEnd peer = right.end;
+	peer.mtu_bytes = transports_[0].device().mtu_bytes() / 2;
+	const auto a = transports_[0].connect(std::move(left), peer, "b").value();
+	EXPECT_EQ(a->path().mtu, peer.mtu_bytes);
+}
+
 TEST_F(RcChannels, AMessageAboveInlineMaxLeavesFromAUnit) {
 	auto [a, b] = connect();
 	loop_.complete([](Channel& from, Channel& to) -> Task<void> {

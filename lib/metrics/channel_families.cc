@@ -78,7 +78,7 @@ Families acceptor_families(const channel::Acceptor& acceptor) {
 		gauge("verbena_handshakes_under_way", "Set-ups under way", number(acceptor.under_way())),
 		with_labels("verbena_handshakes_total", "Set-ups by how they went", Kind::counter, "result",
 			{{"accepted", c.accepted}, {"agreed", c.agreed}, {"resumed", c.resumed}, {"refused", c.refused},
-				{"failed", c.failed}}),
+				{"failed", c.failed}, {"evicted", c.evicted}}),
 	};
 }
 

@@ -97,7 +97,9 @@ Task<err_code> ClientConnection::open(Target target) {
 			co_return errc::open_error;
 		}
 		options.protection = std::move(*protection);
+		options.clear_advice = "call init_ibv() or init_ssl() in the server too, before it starts";
 	} else {
+		options.clear_advice = "call init_ssl() in the client too, before it connects";
 		log_plain_text_once();
 	}
 	async::Loop& loop = thread_.loop();

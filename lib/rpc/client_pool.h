@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "lib/rpc/client.h"
+#include "lib/rpc/pool_waiters.h"
 
 namespace verbena::rpc {
 
@@ -147,24 +148,28 @@ private:
 		client_pool& pool;
 		C* client;
 		~GiveBack() {
-			const std::lock_guard guard(pool.lock_);
-			for (Entry& each : pool.entries_)
-				if (each.client.get() == client) each.alone = false;
+			{
+				const std::lock_guard guard(pool.lock_);
+				for (Entry& each : pool.entries_)
+					if (each.client.get() == client) each.alone = false;
+			}
+			pool.waiters_.wake();
 		}
 	};
 
 	// Returns a connection for one operation, or null if none could be made. While the limit is
-	// reached by attempts of other callers, looks every millisecond whether one of them has
-	// succeeded.
+	// reached by attempts of other callers, waits for the end of one of them.
 	Lazy<std::shared_ptr<C>> get(bool alone) {
 		IoThread& here = IoThread::current() != nullptr ? *IoThread::current() : threads_.next();
 		co_await here.on();
 		co_await check_idle_connections();
 		for (int attempt = 0; attempt <= settings_.connect_retry_count; ++attempt) {
 			Choice choice = choose(alone);
-			for (const std::uint64_t failed = choice.failed; choice.waits() && choice.failed == failed;
-				choice = choose(alone))
-				co_await here.loop().sleep_for(look_again);
+			for (const std::uint64_t failed = choice.failed; choice.waits() && choice.failed == failed;) {
+				const PoolWaiters::Place place(waiters_, here.loop());
+				choice = choose(alone);
+				if (choice.waits() && choice.failed == failed) co_await place.woken();
+			}
 			if (choice.waits()) continue;  // another caller's failed attempt counts as one of ours
 			if (choice.client != nullptr) co_return std::move(choice.client);
 			auto made = std::make_shared<C>(threads_.next());
@@ -189,8 +194,11 @@ private:
 	struct Connecting {
 		client_pool& pool;
 		~Connecting() {
-			const std::lock_guard guard(pool.lock_);
-			--pool.connecting_;
+			{
+				const std::lock_guard guard(pool.lock_);
+				--pool.connecting_;
+			}
+			pool.waiters_.wake();
 		}
 	};
 	// Records the outcome of an attempt to connect.
@@ -273,8 +281,6 @@ private:
 	}
 	static Time now() { return std::chrono::steady_clock::now(); }
 
-	static constexpr Nanoseconds look_again = 1'000'000;  // between two looks of a waiting caller
-
 	const std::string url_;
 	const config settings_;
 	IoThreads& threads_;
@@ -285,6 +291,7 @@ private:
 	std::uint64_t failed_ = 0;  // attempts that failed
 	std::string error_;
 	std::atomic<bool> alive_{false};
+	PoolWaiters waiters_;  // callers that wait for the attempts of others
 };
 
 }  // namespace verbena::rpc

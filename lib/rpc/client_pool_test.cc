@@ -1,6 +1,11 @@
 #include "lib/rpc/client_pool.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "lib/rpc/testing/functions.h"
 #include "lib/rpc/testing/identity.h"
@@ -84,6 +89,47 @@ TEST(ClientPool, ManyCallersAtOnceStayWithinMaxConnection) {
 	};
 	syncAwait(body(pool));
 	EXPECT_LE(pool->total_client_count(), 4u);
+}
+
+// A port that accepts connections and never answers.
+class SilentPort {
+public:
+	SilentPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+		sockaddr_in here{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+		socklen_t size = sizeof here;
+		EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&here), size), 0);
+		EXPECT_EQ(listen(fd_, 16), 0);
+		EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&here), &size), 0);
+		port_ = ntohs(here.sin_port);
+	}
+	~SilentPort() { close(fd_); }
+	std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+
+private:
+	int fd_, port_ = 0;
+};
+
+long sleeps_of_this_process() {
+	rusage use{};
+	getrusage(RUSAGE_SELF, &use);
+	return use.ru_nvcsw;
+}
+
+// One caller tries to connect for a second, and nineteen wait for its attempt. They used to look
+// each millisecond.
+TEST(ClientPool, CallersThatWaitForAnotherCallersAttemptSleep) {
+	const SilentPort server;
+	const auto pool = Pool::create(server.address(),
+		{.max_connection = 1, .connect_retry_count = 0, .client = {.connect_timeout_duration = 1'000ms}});
+	const auto body = [](std::shared_ptr<Pool> pool) -> Lazy<void> {
+		std::vector<Lazy<std::string>> all;
+		for (int i = 0; i < 20; ++i) all.push_back(shared_echo(pool, "hello"));
+		const auto answers = co_await collectAll(std::move(all));
+		for (const auto& each : answers) EXPECT_THAT(each, ::testing::StartsWith("no connection")) << each;
+	};
+	const long before = sleeps_of_this_process();
+	syncAwait(body(pool));
+	EXPECT_LT(sleeps_of_this_process() - before, 300);
 }
 
 class ClientPoolOver : public ::testing::TestWithParam<std::string> {

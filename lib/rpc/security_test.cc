@@ -4,7 +4,9 @@
 #include <verbena/rpc.h>
 
 #include "lib/channel/setup/fixture.h"
+#include "lib/rpc/protection.h"
 #include "lib/rpc/testing/functions.h"
+#include "lib/rpc/testing/identity.h"
 
 namespace verbena::rpc {
 namespace {
@@ -33,6 +35,34 @@ private:
 	}
 	Folder folder_;
 };
+
+// Returns the client's error when the side `clear` speaks in clear and the other one wants TLS.
+std::string words_of_client(Side clear, bool rdma) {
+	Server server({.address = "127.0.0.1", .port = 0, .thread_num = 1, .log = [](std::string_view) {}});
+	Client client;
+	if (clear == Side::client) server.init_ssl();
+	else if (rdma) client.init_ibv(rpc_test::test_ibv());
+	else client.init_ssl();
+	const auto started = server.async_start();
+	EXPECT_FALSE(started.hasResult());
+	EXPECT_TRUE(syncAwait(client.connect("127.0.0.1:" + std::to_string(server.port()))));
+	return client.error_text();
+}
+
+TEST(Advice, AClientOfAServerWithoutInitIbvIsNotToldOfAnOptionThatNoneOfThemHas) {
+	const rpc_test::Identity identity;
+	for (const bool rdma : {false, true}) {
+		const std::string text = words_of_client(Side::server, rdma);
+		EXPECT_NE(text.find("call init_ibv() or init_ssl() in the server too"), text.npos) << text;
+		EXPECT_EQ(text.find("--insecure"), text.npos) << text;
+	}
+}
+
+TEST(Advice, AClientInClearOfAServerWithTlsIsToldOfInitSsl) {
+	const rpc_test::Identity identity;
+	const std::string text = words_of_client(Side::client, false);
+	EXPECT_NE(text.find("call init_ssl() in the client too"), text.npos) << text;
+}
 
 class Certificates : public ::testing::TestWithParam<std::string> {
 protected:

@@ -109,7 +109,11 @@ err_code Server::open() {
 						   std::unique_ptr<channel::Channel> channel) { take(worker, std::move(channel)); }});
 	}
 	channel::AcceptorOptions options{.protection = channel::ClearText{}, .tcp = config_.tcp};
-	if (ssl_ || ibv_) options.protection = *protection;
+	options.clear_advice = "call init_ibv() or init_ssl() in this server, before it starts";
+	if (ssl_ || ibv_) {
+		options.protection = *protection;
+		options.clear_advice = "call init_ssl() in the client too, before it connects";
+	}
 	if (!ssl_) {
 		options.tcp_protection = channel::ClearText{};
 		config_.log(

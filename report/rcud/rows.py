@@ -82,7 +82,7 @@ class Row(tables.Row):
     @property
     def name(self) -> str:
         mode = f", {self.words['window_mode']}" if self.words["window_mode"] else ""
-        many = f", {self.qps} queue pairs of {self.senders} threads" if self.qps else ""
+        many = f", queue pairs: {self.qps}, threads: {self.senders}" if self.qps else ""
         return f"{self.mode} {self.op.upper()} {self.msg} B, window {self.window}{mode}{many}"
 
 

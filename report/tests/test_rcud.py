@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from report.rcud import claims, compare, rows
+from report.rcud import charts, claims, compare, rows
 from report.rcud.experiment import RCUD
 from report.tables import PUBLISHED, digits
 from report.tests import synthetic
@@ -102,6 +102,24 @@ def test_rows_of_several_senders_do_not_decide_about_queue_pairs(tmp_path: Path)
 def test_rows_of_many_queue_pairs_stand_beside_the_same_cell_of_one(tmp_path: Path) -> None:
     of = source(tmp_path, [synthetic.row("RC", 64, 64, "credit", 2.0), synthetic.row_of_queue_pairs("RC", 4, 2.0)])
     assert (len(of.single), len(of.queue_pairs)) == (1, 1)
+
+
+def test_rows_of_many_queue_pairs_have_a_chart_of_their_own(tmp_path: Path) -> None:
+    table = [synthetic.row("RC", 64, 64, "credit", 2.0)]
+    for senders in (1, 2):
+        for qps in (2, 100):
+            table += [synthetic.row_of_queue_pairs(mode, qps, 2.0, senders) for mode in ("RC", "UD")]
+    *by_size, by_queue_pairs = charts.charts([source(tmp_path, table)], None)
+    assert [chart.name for chart in by_size] == [
+        "mops_vs_message_size_window_64",
+        "throughput_vs_message_size_window_64",
+    ]
+    assert by_queue_pairs.name == "mops_vs_queue_pairs_64B_window_64"
+    assert by_queue_pairs.ticks == {2: "2", 100: "100"}
+    labels = [line.label for line in by_queue_pairs.lines]
+    assert len(labels) == 4 and sum("2 senders" in label for label in labels) == 2, labels
+    assert len({line.gid for line in by_queue_pairs.lines}) == 4
+    assert all([point.x for point in line.points] == [2, 100] for line in by_queue_pairs.lines)
 
 
 def test_a_lead_with_local_windows_only_is_reported(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ class Harm:
     `flip`: the byte at this place gets this bit inverted. `cut`: the connection ends before this
     byte. `hole`: from this byte on nothing is passed on, and the connection stays open. `pause_s`:
     each byte is passed on alone, after this pause. `instead`: these bytes are sent instead of as
-    many of the first ones.
+    many of the first ones. `connections`: only this number of connections, the first ones, come to
+    harm.
     """
 
     direction: int = TO_SERVER
@@ -30,6 +31,7 @@ class Harm:
     hole: int | None = None
     pause_s: float = 0.0
     instead: bytes = b""
+    connections: int | None = None
 
 
 @dataclass
@@ -83,7 +85,8 @@ class Proxy:
                 self._spawn(self._carry, TO_CLIENT, server, client, recorded)
 
     def _carry(self, direction: int, source: socket.socket, sink: socket.socket, recorded: Recorded) -> None:
-        harm = self._harm if self._harm.direction == direction else Harm()
+        spared = all(recorded is not each for each in self.recorded[: self._harm.connections])
+        harm = Harm() if spared or self._harm.direction != direction else self._harm
         with contextlib.suppress(OSError):
             while received := source.recv(65536):
                 at = len(recorded.sent[direction])

@@ -106,6 +106,23 @@ def test_a_connection_that_is_cut_anywhere_ends_the_client(echo: tuple[Programs,
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_client_that_a_busy_server_sends_away_tries_again(
+    echo: tuple[Programs, Program, int], transport: str
+) -> None:
+    """The server's answers: an alert (fatal, user_canceled), and an end within TLS."""
+    programs, _, port = echo
+    alert = bytes([21, 3, 3, 0, 2, 2, 90])
+    for harm in (
+        Harm(TO_CLIENT, instead=alert, cut=len(alert), connections=2),
+        Harm(TO_CLIENT, cut=100, connections=2),
+    ):
+        with Proxy(port, harm) as proxy:
+            ran = client(programs, proxy.port, transport).finish()
+            assert ran.status == 0, f"{harm}: {ran}"
+            assert len(proxy.recorded) == 3
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_bytes_that_never_arrive_end_the_client_at_its_deadline(
     echo: tuple[Programs, Program, int], transport: str
 ) -> None:

@@ -7,7 +7,13 @@ import pytest
 from conftest import COMPONENTS, ROOT, install, run, serving
 
 FILES = {
-    "nic": {"bin/verbena", "lib/libverbena-nic.so", "lib/verbena/libibverbs.so", "lib/verbena/libibverbs.so.1"},
+    "nic": {
+        "bin/verbena",
+        "lib/libverbena-nic.so",
+        "lib/verbena/libibverbs.so",
+        "lib/verbena/libibverbs.so.1",
+        "lib/verbena/thread_sanitizer.suppressions",
+    },
     "tools": {
         f"bin/{name}" for name in ("kv_client", "performance_test", "rc_client", "rc_server", "ud_client", "ud_server")
     },

@@ -52,6 +52,7 @@ NIGHTLY = [
 WEEKLY = [
     Step("fuzz-600", "fuzz", 3 * 3600, ("FUZZ_SECONDS=600",)),
     Step("sim-200000", "sim", 12 * 3600, ("SEEDS=1:200000",)),
+    Step("mutants", "mutants", 4 * 3600),
 ]
 SCHEDULES = {"nightly": NIGHTLY, "weekly": WEEKLY}
 

@@ -24,6 +24,7 @@ static const struct {
 } calls[] =
 	{
 		{"add_key", SYS_add_key},
+		{"clone3", SYS_clone3},
 		{"epoll_pwait2", SYS_epoll_pwait2},
 		{"fcntl", SYS_fcntl},
 		{"getrandom", SYS_getrandom},
@@ -32,8 +33,12 @@ static const struct {
 		{"keyctl", SYS_keyctl},
 		{"memfd_create", SYS_memfd_create},
 		{"membarrier", SYS_membarrier},
+		{"personality", SYS_personality},
 		{"pidfd_open", SYS_pidfd_open},
+		{"process_vm_readv", SYS_process_vm_readv},
+		{"setns", SYS_setns},
 		{"setsockopt", SYS_setsockopt},
+		{"unshare", SYS_unshare},
 		{"userfaultfd", SYS_userfaultfd},
 },
   errors[] = {{"ENOSYS", ENOSYS}, {"EPERM", EPERM}, {"EINVAL", EINVAL}, {"ENOPROTOOPT", ENOPROTOOPT}};

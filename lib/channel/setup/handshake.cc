@@ -29,9 +29,16 @@ std::string seconds(Nanoseconds time) {
 	return milliseconds % 1000 ? std::to_string(milliseconds) + " ms" : std::to_string(milliseconds / 1000) + " s";
 }
 
+constexpr std::string_view busy_text = "it has too many set-ups under way: try again";
+
 auto size_of(std::span<const std::byte> message) { return message_size(message.first<parameters_header_size>()); }
 
 }  // namespace
+
+std::vector<std::byte> busy_answer(bool tls) {
+	if (!tls) return encode({.role = Role::server, .refusal = Refusal{RefusalCode::busy, std::string(busy_text)}});
+	return std::vector(busy_alert.begin(), busy_alert.end());
+}
 
 std::string_view name_of(HandshakeFailure trouble) {
 	switch (trouble) {
@@ -53,6 +60,7 @@ Handshake::Handshake(const HandshakeOptions& options, Role role, std::optional<T
 	: role_(role),
 	  deadline_(options.patience > never - options.started ? never : options.started + options.patience),
 	  patience_(options.patience),
+	  clear_advice_(options.clear_advice),
 	  tls_(std::move(tls)) {}
 
 Handshake Handshake::client(const HandshakeOptions& options, const Parameters& ours) {
@@ -88,7 +96,7 @@ const HandshakeError& Handshake::error() const {
 void Handshake::fail(HandshakeFailure trouble, std::string text, std::optional<RefusalCode> refusal) {
 	if (state_ == State::failed) return;
 	state_ = State::failed;
-	error_ = {trouble, std::move(text), refusal};
+	error_ = {trouble, std::move(text), refusal, refusal == RefusalCode::busy};
 }
 
 // A server sends the reason, so that the user at the other end need not guess.
@@ -143,7 +151,11 @@ void Handshake::feed_tls(std::span<const std::byte> received) {
 		if (fed == 0) return fail(HandshakeFailure::oversized, "the peer sends a TLS record that is too large");
 	}
 	if (tls_->state() == TlsSession::State::failed) {
-		fail(tls_->peer_in_clear() ? HandshakeFailure::in_clear : HandshakeFailure::not_trusted, tls_->error());
+		if (tls_->peer_busy())
+			return fail(HandshakeFailure::refused, "the server refuses: " + std::string(busy_text), RefusalCode::busy);
+		if (tls_->peer_in_clear())
+			fail(HandshakeFailure::in_clear, std::string(tls_->error()).append(": ").append(clear_advice_));
+		else fail(HandshakeFailure::not_trusted, tls_->error());
 	} else if (tls_->peer_closed()) {
 		feed_end();
 	}
@@ -153,10 +165,10 @@ void Handshake::feed_clear(std::span<const std::byte> received) {
 	if (message_size_ == 0 && !received.empty() && speaks_tls(received[0])) {
 		if (role_ == Role::server)
 			send(encode({.role = Role::server,
-				.refusal = Refusal{RefusalCode::not_supported,
-					"this server speaks in clear (--insecure), and the client wants TLS"}}));
+				.refusal =
+					Refusal{RefusalCode::not_supported, "this server speaks in clear, and the client wants TLS"}}));
 		fail(HandshakeFailure::in_clear,
-			"the peer wants TLS and this side was started with --insecure: start both with --insecure, or neither");
+			std::string("the peer wants TLS and this side speaks in clear: ").append(clear_advice_));
 		return;
 	}
 	receive(received);
@@ -235,8 +247,13 @@ const char* Handshake::stage() const {
 void Handshake::feed_end() {
 	if (state_ == State::failed || state_ == State::agreed) return;
 	if (tls_) tls_->feed_end();
-	if (tls_ && tls_->state() == TlsSession::State::failed) return fail(HandshakeFailure::closed, tls_->error());
-	fail(HandshakeFailure::closed, std::string("the peer ended the connection before ") + stage() + " was complete");
+	if (tls_ && tls_->state() == TlsSession::State::failed) fail(HandshakeFailure::closed, tls_->error());
+	else
+		fail(
+			HandshakeFailure::closed, std::string("the peer ended the connection before ") + stage() + " was complete");
+	// A server that evicts a client within TLS cannot say so: its keys are not ready. One that does
+	// not trust the client, or is no server of Verbena, sends an alert or answers in clear.
+	error_.busy = role_ == Role::client && tls_ && input_ > 0;
 }
 
 void Handshake::handle_timeout(Nanoseconds now) {

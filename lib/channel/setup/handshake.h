@@ -41,6 +41,9 @@
 
 namespace verbena::channel {
 
+// Advice for the user when only one end speaks TLS, in programs that have the option --insecure.
+inline constexpr std::string_view insecure_advice = "start both with --insecure, or neither";
+
 // The settings of one handshake.
 struct HandshakeOptions {
 	Protection protection;  // TLS, or ClearText if the user asked for that
@@ -48,6 +51,7 @@ struct HandshakeOptions {
 	std::uint16_t port = 0;  // client: the server's port, for its TLS tickets
 	Nanoseconds started = 0;  // the time at which the handshake begins (monotonic)
 	Nanoseconds patience = 10'000'000'000;  // the handshake fails this long after `started`
+	std::string_view clear_advice = insecure_advice;  // must outlive the handshake
 };
 
 // The result of a handshake, as this end sees it.
@@ -79,7 +83,14 @@ struct HandshakeError {
 	HandshakeFailure trouble = HandshakeFailure::closed;
 	std::string text;  // one sentence, with what the user can do, if anything
 	std::optional<RefusalCode> refusal;  // only if `trouble` is `refused`
+	// At a client: the server has made room for other clients, as far as can be seen, and another
+	// attempt may succeed.
+	bool busy = false;
 };
+
+// The bytes that send a client away whose handshake has not begun: an alert of TLS, or in clear a
+// refusal. The client's handshake fails with `busy`.
+std::vector<std::byte> busy_answer(bool tls);
 
 class Handshake {
 public:
@@ -137,6 +148,7 @@ private:
 	State state_ = State::waiting;
 	Nanoseconds deadline_;
 	Nanoseconds patience_;
+	std::string_view clear_advice_;
 	std::size_t input_ = 0;  // bytes fed so far
 	std::optional<TlsSession> tls_;  // empty: in clear
 	std::vector<std::byte> out_;  // in clear: bytes to send

@@ -108,6 +108,15 @@ TEST_P(EitherWay, ARefusalReachesTheClientWithItsReason) {
 	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::refused);
 }
 
+TEST_P(EitherWay, AClientThatIsSentAwayBeforeItsHandshakeMayTryAgain) {
+	Ends ends(GetParam());
+	ends.client.feed(busy_answer(GetParam()));
+	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::refused);
+	EXPECT_EQ(ends.client.error().refusal, RefusalCode::busy);
+	EXPECT_TRUE(ends.client.error().busy);
+	EXPECT_THAT(text_of(ends.client), HasSubstr("the server refuses: it has too many set-ups under way"));
+}
+
 TEST_P(EitherWay, TruncatedAtEveryByteNothingIsAgreedAndTheEndIsNoticed) {
 	// The number of bytes that the client sends in a set-up that succeeds.
 	const auto run_to = [&](std::size_t limit) {
@@ -360,6 +369,34 @@ TEST(Handshake, AProofOfAnotherConnectionIsAReplay) {
 	now.run();
 	EXPECT_EQ(
 		check_proof(now.server.agreed().proof, make_proof(before.client.agreed().proof)).error(), ProofError::replayed);
+}
+
+// A server in TLS has no keys to say why it ends a handshake, so the end itself says that it is
+// busy.
+TEST(Handshake, AClientWhoseServerEndsWithinTlsMayTryAgain) {
+	Ends ends(true);
+	ends.server.feed(take_all(ends.client));
+	Bytes answer = take_all(ends.server);
+	ends.client.feed(std::span(answer).first(answer.size() / 2));
+	ends.client.feed_end();
+	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::closed);
+	EXPECT_TRUE(ends.client.error().busy);
+
+	Ends silent(true);
+	silent.client.feed_end();
+	EXPECT_FALSE(silent.client.error().busy) << "another kind of server may have ended it";
+}
+
+TEST(Handshake, AnErrorOfAnotherKindIsNoReasonToTryAgain) {
+	Ends mixed(tls(TlsSide::client), ClearText{});
+	mixed.run();
+	EXPECT_EQ(trouble_of(mixed.client), HandshakeFailure::in_clear);
+	EXPECT_FALSE(mixed.client.error().busy);
+	Ends full(true);
+	converse(full.client, full.server);
+	full.server.refuse(RefusalCode::full, "this server has its 100 clients");
+	converse(full.client, full.server);
+	EXPECT_FALSE(full.client.error().busy);
 }
 
 TEST(Handshake, ResumesByTicket) {

@@ -339,6 +339,7 @@ std::string_view name_of(RefusalCode code) {
 		case RefusalCode::no_resources: return "no_resources";
 		case RefusalCode::shutting_down: return "shutting_down";
 		case RefusalCode::not_supported: return "not_supported";
+		case RefusalCode::busy: return "busy";
 	}
 	return "other";
 }

@@ -44,6 +44,7 @@ enum class RefusalCode : std::uint16_t {
 	no_resources = 3,  // memory, queue pairs or descriptors have run out
 	shutting_down = 4,
 	not_supported = 5,  // the server lacks what the client wants (transport, shared queue pairs)
+	busy = 6,  // the server has too many set-ups under way; a client may try again
 };
 // A label for counters: "no_resources"; "other" for an unknown code.
 std::string_view name_of(RefusalCode code);

@@ -94,7 +94,9 @@ void TlsSession::advance() {
 		return;
 	}
 	const int error = SSL_get_error(ssl_.get(), result);
-	if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) fail(explain_failure(*notes_));
+	if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return;
+	peer_busy_ = ERR_GET_REASON(ERR_peek_error()) == SSL_R_TLSV1_ALERT_USER_CANCELLED;
+	fail(explain_failure(*notes_));
 }
 
 std::size_t TlsSession::feed(std::span<const std::byte> received) {
@@ -104,9 +106,7 @@ std::size_t TlsSession::feed(std::span<const std::byte> received) {
 		if (!begins_a_record(received[0])) {
 			BIO_write(SSL_get_wbio(ssl_.get()), plain_alert, sizeof plain_alert);
 			peer_in_clear_ = received[0] == parameters_magic[0];
-			fail(peer_in_clear_ ? "the peer speaks in clear (it was started with --insecure) and this side wants TLS: "
-								  "start both with "
-								  "--insecure, or neither"
+			fail(peer_in_clear_ ? "the peer speaks in clear and this side wants TLS"
 								: "the peer does not speak TLS: is this the right port?");
 			return received.size();
 		}

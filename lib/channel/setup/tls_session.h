@@ -28,6 +28,12 @@ struct SessionData;
 using ExporterKey = std::array<std::byte, 32>;
 inline constexpr std::string_view exporter_label = "EXPORTER-verbena-channel";
 
+// The alert by which a server without room for another set-up answers a ClientHello: the record's
+// type and version, its length, `fatal`, and `user_canceled`, which RFC 8446, 6.1 has for the end
+// of a handshake that no fault of the protocol explains.
+inline constexpr std::array<std::byte, 7> busy_alert{
+	std::byte{21}, std::byte{3}, std::byte{3}, std::byte{0}, std::byte{2}, std::byte{2}, std::byte{90}};
+
 class TlsSession {
 public:
 	enum class State : std::uint8_t { handshaking, open, failed };
@@ -60,6 +66,8 @@ public:
 	bool peer_closed() const { return peer_closed_; }
 	// Failed because the peer sent a set-up message without TLS.
 	bool peer_in_clear() const { return peer_in_clear_; }
+	// Failed because the server has sent busy_alert.
+	bool peer_busy() const { return peer_busy_; }
 
 	// Only when open: a key that both ends of this session can compute, and no one else (RFC 8446,
 	// 7.5).
@@ -83,6 +91,7 @@ private:
 	bool begun_ = false;  // the first byte of the peer was seen
 	bool peer_closed_ = false;
 	bool peer_in_clear_ = false;
+	bool peer_busy_ = false;
 };
 
 }  // namespace verbena::channel

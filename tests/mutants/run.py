@@ -1,0 +1,313 @@
+#!/usr/bin/python3
+"""Change the code in one place at a time, and see whether a test fails: `make mutants`.
+
+A mutant is the project with one changed line, made by universalmutator (PyPI). It is killed if a
+test of its room fails, crashes or does not end; a mutant that does not compile does not count. A
+mutant that survives is a fault that the tests would not find. Those that change nothing that a test
+can see are listed in survivors.txt, each with the reason.
+
+The mutants of a run are a sample: those whose hash is lowest. So it is the same in every run with
+the same --seed, and changes little when the code does. Results are kept in build-mutants/results,
+and a second run goes on where the first one stopped.
+
+Exit status: 0 if at least 95 % of the mutants were killed, without those of survivors.txt; 1 if
+fewer were; 2 if a test fails without any change.
+
+  tests/mutants/run.py                              a sample of 200 of all rooms
+  tests/mutants/run.py --room bench/judge --count 0 all mutants of one room
+  tests/mutants/run.py --list                       the first of them, without running any
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "build-mutants"
+TREE = FOLDER / "tree"
+ACCEPTED = Path(__file__).parent / "survivors.txt"
+KILLED_MIN = 0.95
+# The rooms whose code measures and transports, and the programs that test them.
+ROOMS = {
+    "bench/table": ["bench_table_test", "bench_judge_test"],
+    "bench/judge": ["bench_judge_test"],
+    "bench/sweep": ["bench_sweep_test"],
+    "bench/far_end": ["bench_far_end_test"],
+    "bench/rcud": ["bench_rcud_test"],
+    "bench/connect": ["bench_connect_test"],
+    "bench/scale": ["bench_scale_test"],
+    "bench/kv": ["bench_kv_test"],
+    "bench/rpc": ["bench_rpc_test"],
+    "lib/verbs": ["lib_verbs_test", "lib_channel_test"],
+    "lib/channel": ["lib_channel_test"],
+    "lib/channel/setup": ["lib_channel_setup_test", "lib_channel_test"],
+}
+# Calls whose text and place no unit test looks at.
+UNSEEN = re.compile(r"^\s*(//|#|\*|using |namespace |static_assert|template|class |struct |public:|private:)")
+
+
+class Mutant(NamedTuple):
+    """One changed line of a file; a new line that is empty is a statement that was removed."""
+
+    file: str
+    line: int  # from 1
+    old: str
+    new: str
+
+    def key(self) -> str:
+        return hashlib.sha256("\0".join((self.file, self.old.strip(), self.new.strip())).encode()).hexdigest()[:16]
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.old.strip()}  ->  {self.new.strip() or '(removed)'}"
+
+
+def without_texts(line: str) -> str:
+    """Return the line with empty string literals and without a comment at its end."""
+    return re.sub(r"\s*//.*", "", re.sub(r'"(?:[^"\\]|\\.)*"', '""', line))
+
+
+def is_seen(old: str, new: str) -> bool:
+    """Return whether the change is one of code, and not of a text, a comment or a declaration."""
+    if UNSEEN.match(old) or not old.strip() or old.strip() in ("{", "}", "};"):
+        return False
+    before, after = without_texts(old), without_texts(new)
+    # A name that is only declared: no value, no call, no operator.
+    return before.split() != after.split() and not new.strip().startswith("/*")
+
+
+def mutants_of(file: str, root: Path, mutate: Path, scratch: Path) -> list[Mutant]:
+    """Return all mutants of a file that change one line of code."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    command = [str(mutate), str(root / file), "cpp", "--noCheck", "--mutantDir", str(scratch)]
+    subprocess.run(command, check=True, capture_output=True, cwd=scratch, timeout=600)
+    original = (root / file).read_text().splitlines()
+    found = {}
+    for path in sorted(scratch.iterdir()):
+        changed = path.read_text().splitlines()
+        if len(changed) != len(original):
+            continue  # an inserted line, such as `continue;`, seldom compiles
+        places = [place for place, pair in enumerate(zip(original, changed, strict=True)) if pair[0] != pair[1]]
+        if len(places) != 1:
+            continue
+        (at,) = places
+        mutant = Mutant(file, at + 1, original[at], changed[at])
+        if is_seen(mutant.old, mutant.new):
+            found.setdefault(mutant.key(), mutant)
+    return list(found.values())
+
+
+def shuffled(mutants: Iterable[Mutant], seed: str) -> list[Mutant]:
+    """Return the mutants in an order that depends on their texts and the seed alone."""
+    return sorted(mutants, key=lambda mutant: hashlib.sha256((seed + mutant.key()).encode()).digest())
+
+
+def read_accepted(path: Path) -> dict[tuple[str, str, str], str]:
+    """Read survivors.txt: paragraphs of four lines (file, old line, new line, reason)."""
+    accepted = {}
+    for number, paragraph in enumerate(re.split(r"\n\s*\n", path.read_text().strip())):
+        lines = [line for line in paragraph.splitlines() if not line.startswith("#")]
+        if not lines:
+            continue
+        if len(lines) != 4 or not lines[3].strip():
+            raise ValueError(f"{path.name}: paragraph {number + 1} needs file, old line, new line and reason")
+        accepted[(lines[0].strip(), lines[1].strip(), lines[2].strip())] = lines[3].strip()
+    return accepted
+
+
+def files_of(room: str, root: Path) -> list[str]:
+    """Return the sources of a room, without tests and fixtures."""
+    paths = sorted((root / room).glob("*.cc")) + sorted((root / room).glob("*.h"))
+    others = ("_test", "fixture", "scripted", "running", "environment")
+    return [str(path.relative_to(root)) for path in paths if not any(word in path.stem for word in others)]
+
+
+def room_of(file: str) -> str:
+    return str(Path(file).parent)
+
+
+def copy_if_changed(source: Path, target: Path) -> None:
+    """Copy a file unless it is there already, so that it is not compiled again."""
+    if not source.is_file() or (target.exists() and source.read_bytes() == target.read_bytes()):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source, target)
+
+
+class Tree:
+    """A copy of the project with its own build folder, in which mutants are built and tested."""
+
+    def __init__(self, rooms: Iterable[str]) -> None:
+        self._build = TREE / "build"
+        self._limits: dict[str, float] = {}
+        self._programs = sorted({program for room in rooms for program in ROOMS[room]})
+
+    def prepare(self) -> str | None:
+        """Copy, build, and run each test program once; return a sentence if one fails."""
+        TREE.mkdir(parents=True, exist_ok=True)
+        listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True).stdout
+        for name in filter(None, listed.decode().split("\0")):
+            copy_if_changed(ROOT / name, TREE / name)
+        if not (self._build / "build.ninja").exists():
+            command = ["cmake", "--log-level=WARNING", "--preset", "release"]
+            subprocess.run(command, cwd=TREE, check=True, stdout=subprocess.DEVNULL)
+        print(f"mutants: building {', '.join(self._programs)}", flush=True)
+        if not self._make(self._programs, 3600):
+            return "the project does not build"
+        for program in self._programs:
+            began = time.monotonic()
+            if not self._passes(program, 600):
+                return f"{program} fails without any change"
+            self._limits[program] = 10 + 5 * (time.monotonic() - began)
+        return None
+
+    def _make(self, targets: list[str], limit_s: float) -> bool:
+        return self._ends_well(["ninja", "-C", str(self._build), *targets], limit_s)
+
+    def _passes(self, program: str, limit_s: float) -> bool:
+        command = [str(self._build / "bench" / program), "--gtest_brief=1", "--gtest_fail_fast"]
+        return self._ends_well(command, limit_s)
+
+    def _ends_well(self, command: list[str], limit_s: float) -> bool:
+        # A mutant may ask for all memory; timeout ends the processes that it has started.
+        limited = ["timeout", "-k", "5", str(limit_s), "prlimit", f"--as={16 << 30}", *command]
+        done = subprocess.run(limited, cwd=TREE, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return done.returncode == 0
+
+    def judge(self, mutant: Mutant) -> str:
+        """Return `killed`, `survived` or `not built`."""
+        path = TREE / mutant.file
+        original = path.read_text()
+        lines = original.split("\n")
+        lines[mutant.line - 1] = mutant.new
+        path.write_text("\n".join(lines))
+        programs = ROOMS[room_of(mutant.file)]
+        try:
+            if not self._make(programs, 900):
+                return "not built"
+            return "survived" if all(self._passes(each, self._limits[each]) for each in programs) else "killed"
+        finally:
+            path.write_text(original)
+
+
+class Results:
+    """The result of each mutant, on the disk after each one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._of = json.loads(path.read_text()) if path.exists() else {}
+
+    def get(self, mutant: Mutant, state: str) -> str | None:
+        kept = self._of.get(mutant.key())
+        return kept["result"] if kept and kept["state"] == state else None
+
+    def put(self, mutant: Mutant, state: str, result: str) -> None:
+        self._of[mutant.key()] = {"result": result, "state": state, "mutant": str(mutant)}
+        part = self._path.with_suffix(".part")
+        part.write_text(json.dumps(self._of, indent=1, sort_keys=True))
+        part.replace(self._path)
+
+
+def state_of(room: str, root: Path) -> str:
+    """Return a digest of the room's sources and tests: a change of them makes old results void."""
+    digest = hashlib.sha256()
+    for path in sorted((root / room).iterdir()):
+        if path.suffix in (".cc", ".h"):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def summary(judged: list[tuple[Mutant, str]], accepted: dict[tuple[str, str, str], str]) -> tuple[str, bool]:
+    """Return the report and whether enough mutants were killed."""
+    rows, survivors = [], []
+    total = killed_all = excused = 0
+    for room in ROOMS:
+        results = [(mutant, result) for mutant, result in judged if room_of(mutant.file) == room]
+        killed = sum(result == "killed" for _, result in results)
+        alive = [mutant for mutant, result in results if result == "survived"]
+        known = [each for each in alive if (each.file, each.old.strip(), each.new.strip()) in accepted]
+        survivors += [each for each in alive if each not in known]
+        count = killed + len(alive) - len(known)
+        total, killed_all, excused = total + count, killed_all + killed, excused + len(known)
+        if count:
+            rows.append(f"  {room:<20} {killed:4} of {count:4} killed  {100 * killed / count:5.1f} %")
+    share = killed_all / total if total else 1.0
+    text = "\n".join(rows)
+    text += f"\nmutants: {killed_all} of {total} killed, {100 * share:.1f} %; {excused} more are in {ACCEPTED.name}"
+    for each in survivors:
+        text += f"\n  survived: {each}"
+    return text, share >= KILLED_MIN
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--room", action="append", choices=ROOMS, help="only this room; may be repeated")
+    parser.add_argument("--file", help="only mutants of files whose path has this in it")
+    parser.add_argument("--count", type=int, default=200, help="mutants that are tested; 0: all (default 200)")
+    parser.add_argument("--seed", default="1", help="another seed is another sample")
+    parser.add_argument("--list", action="store_true", help="print the sample and end")
+    options = parser.parse_args()
+    rooms = options.room or list(ROOMS)
+    accepted = read_accepted(ACCEPTED)
+
+    venv = FOLDER / "venv"
+    mutate = venv / "bin" / "mutate"
+    if not mutate.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+        needs = Path(__file__).parent / "requirements.txt"
+        subprocess.run([str(venv / "bin" / "pip"), "install", "-q", "-r", str(needs)], check=True)
+    files = [file for room in rooms for file in files_of(room, ROOT) if not options.file or options.file in file]
+    every = [mutant for file in files for mutant in mutants_of(file, ROOT, mutate, FOLDER / "scratch")]
+    ordered = shuffled(every, options.seed)
+    count = options.count or len(every)
+    print(f"mutants: {len(every)} of {len(files)} files; {count} that compile are tested")
+    if options.list:
+        print("\n".join(str(mutant) for mutant in ordered[: 2 * count]))
+        return 0
+
+    results = Results(FOLDER / "results.json")
+    tree = Tree(rooms)
+    states = {room: state_of(room, ROOT) for room in rooms}
+    judged: list[tuple[Mutant, str]] = []
+    began, run_before = 0.0, 0
+    try:
+        for mutant in ordered:
+            if len(judged) == count:
+                break
+            state = states[room_of(mutant.file)]
+            result = results.get(mutant, state)
+            if result is None:
+                if not began:
+                    if trouble := tree.prepare():
+                        print(f"mutants: {trouble}", file=sys.stderr)
+                        return 2
+                    began, run_before = time.monotonic(), len(judged)
+                result = tree.judge(mutant)
+                results.put(mutant, state, result)
+                if result != "not built":
+                    each_s = (time.monotonic() - began) / (len(judged) + 1 - run_before)
+                    left_min = each_s * (count - len(judged) - 1) / 60
+                    print(f"[{len(judged) + 1}/{count}, {left_min:.0f} min left] {result}: {mutant}", flush=True)
+            if result != "not built":
+                judged.append((mutant, result))
+    except KeyboardInterrupt:
+        print("mutants: interrupted; the results so far are kept", file=sys.stderr)
+    text, enough = summary(judged, accepted)
+    print(text)
+    if not enough:
+        print(
+            f"mutants: fewer than {KILLED_MIN:.0%}: write a test that fails for each, or say in {ACCEPTED} why none can"
+        )
+    return 0 if enough else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

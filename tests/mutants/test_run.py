@@ -1,0 +1,71 @@
+"""The runner of mutants: which changes it makes, which it counts, and how it judges a run."""
+
+from pathlib import Path
+
+import pytest
+import run
+from run import Mutant
+
+LINE = '	if (count == 0) return fail("no messages");  // a sentence'
+
+
+def test_a_change_of_a_text_or_a_comment_is_no_mutant() -> None:
+    assert run.is_seen(LINE, LINE.replace("==", "!="))
+    assert not run.is_seen(LINE, LINE.replace("no messages", "none"))
+    assert not run.is_seen(LINE, LINE.replace("a sentence", "(0==1)"))
+    assert not run.is_seen("// count == 0", "// count != 0")
+    assert not run.is_seen("}", "")
+
+
+def mutants(number: int) -> list[Mutant]:
+    return [Mutant("bench/judge/judge.cc", each, f"a = {each};", f"a = {each + 1};") for each in range(number)]
+
+
+def test_a_sample_depends_on_the_texts_and_the_seed_alone() -> None:
+    every = mutants(100)
+    chosen = run.shuffled(every, "1")[:10]
+    assert chosen == run.shuffled(reversed(every), "1")[:10] and len(set(chosen)) == 10
+    assert chosen != run.shuffled(every, "2")[:10]
+    moved = [each._replace(line=each.line + 7) for each in every]
+    assert [each.key() for each in run.shuffled(moved, "1")[:10]] == [each.key() for each in chosen]
+
+
+def test_fewer_than_95_percent_are_a_failure_and_name_the_survivors() -> None:
+    every = mutants(40)
+    judged = [(each, "killed") for each in every[:37]] + [(each, "survived") for each in every[37:]]
+    text, enough = run.summary(judged, {})
+    assert not enough and "37 of 40 killed, 92.5 %" in text and f"survived: {every[39]}" in text
+    accepted = {(each.file, each.old, each.new): "it is equal" for each in every[38:]}
+    text, enough = run.summary(judged, accepted)
+    assert enough and "37 of 38 killed, 97.4 %; 2 more" in text and str(every[39]) not in text
+    assert run.summary([(every[0], "not built")], {})[1]
+
+
+def test_a_survivor_without_a_reason_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "survivors.txt"
+    path.write_text("# head\n\na.cc\nx == 0\nx <= 0\nx is never negative\n\n")
+    assert run.read_accepted(path) == {("a.cc", "x == 0", "x <= 0"): "x is never negative"}
+    path.write_text("a.cc\nx == 0\nx <= 0\n")
+    with pytest.raises(ValueError, match="reason"):
+        run.read_accepted(path)
+
+
+def test_a_change_of_the_room_makes_results_void(tmp_path: Path) -> None:
+    (tmp_path / "room").mkdir()
+    source = tmp_path / "room" / "a.cc"
+    source.write_text("int a;\n")
+    before = run.state_of("room", tmp_path)
+    results = run.Results(tmp_path / "results.json")
+    (mutant,) = mutants(1)
+    results.put(mutant, before, "killed")
+    assert run.Results(tmp_path / "results.json").get(mutant, before) == "killed"
+    source.write_text("int b;\n")
+    assert run.Results(tmp_path / "results.json").get(mutant, run.state_of("room", tmp_path)) is None
+
+
+def test_every_room_has_sources_and_every_accepted_survivor_still_exists() -> None:
+    for room in run.ROOMS:
+        assert run.files_of(room, run.ROOT), room
+    for file, old, _ in run.read_accepted(run.ACCEPTED):
+        lines = [line.strip() for line in (run.ROOT / file).read_text().splitlines()]
+        assert old in lines, f"{run.ACCEPTED.name} has a line that {file} does not have: {old}"
