@@ -47,6 +47,17 @@ dist-test: dist ## build all of the source tarball without a network, and run th
 	@$(NEEDS) build wheel
 	@tests/release/dist_trial build-dist/verbena-$$(cat VERSION).tar.xz
 
+rpm: dist ## build the RPM packages from the source tarball, into build-rpm/RPMS
+	@$(NEEDS) build rpm
+	@deploy/rpm/build.sh build-dist/verbena-$$(cat VERSION).tar.xz build-rpm
+
+rpm-test: rpm ## install the RPM packages into an empty root, use them there, and remove them
+	@$(NEEDS) test
+	@tests/release/rpm_trial build-rpm
+
+release-check: ## run the checklist of docs/releasing.md (hours)
+	@tests/release/check.py
+
 wheel: ## build the Python wheel (RPC client, report) into build-wheel/
 	@$(NEEDS) wheel
 	@$(PYTHON) -B python/wheel.py --out build-wheel

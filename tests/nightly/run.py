@@ -47,6 +47,7 @@ NIGHTLY = [
     Step("packages-test", "packages-test", 3600),
     Step("wheel-test", "wheel-test", 3600),
     Step("dist-test", "dist-test", 3600),
+    Step("rpm-test", "rpm-test", 3600),
 ]
 WEEKLY = [
     Step("fuzz-600", "fuzz", 3 * 3600, ("FUZZ_SECONDS=600",)),

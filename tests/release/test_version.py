@@ -14,6 +14,8 @@ TEXTS = [
     ("CHANGELOG.md", r"\A.*?^## \[(.*?)\]"),
     ("README.md", r"^Version (\S+), "),
     ("deploy/packages/changelog", r"\Averbena \((.*)-1\)"),
+    ("deploy/rpm/verbena.spec", r"^Version: +(\S+)$"),
+    ("deploy/rpm/verbena.spec", r"^%changelog\n[^\n]* - (\S+)-1$"),
 ]
 
 
