@@ -7,7 +7,7 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs nic packages packages-test test slow inject lint same-code bench bench-full bench-peers results \
+.PHONY: help build programs nic packages packages-test container test slow inject lint same-code bench bench-full bench-peers results \
 	sim fuzz asan tsan interop ecosystem hostile nightly weekly coverage fuzz-corpus newcomer clean
 
 help: ## print this list
@@ -38,6 +38,10 @@ packages: ## build the Debian packages, with man pages and completion, into buil
 packages-test: packages ## lint, install, use, upgrade and purge the packages in a bare Debian 12 (chroot)
 	@$(NEEDS) newcomer
 	@tests/install/trial build-packages
+
+container: programs ## build a container image of the NIC and the tools, from scratch, with buildah or podman
+	@$(NEEDS) container
+	@deploy/container/build $(BUILD)
 
 test: build ## run all tests; the last line counts passed, failed and skipped
 	@$(NEEDS) test bench inject ecosystem
