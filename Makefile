@@ -66,6 +66,10 @@ wheel-test: build ## install the wheel with its dependencies from PyPI in a new 
 	@$(NEEDS) wheel
 	@tests/wheel/fresh $(BUILD) $(PYTHON)
 
+container: programs ## build a container image of the NIC and the tools, from scratch, with buildah or podman
+	@$(NEEDS) container
+	@deploy/container/build $(BUILD)
+
 test: build ## run all tests; the last line counts passed, failed and skipped
 	@$(NEEDS) test bench inject ecosystem
 	@$(PYTHON) tests/run.py --build $(BUILD)

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/far_end/server.h"
@@ -25,6 +26,7 @@ using rcud::Mode;
 using rcud::Op;
 using rcud::WindowMode;
 using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
 
 constexpr const char* advice =
 	"'verbena doctor' looks for the cause; VERBENA_LOG=info makes the NIC print its reasons on standard error";
@@ -47,8 +49,9 @@ std::string name_of(const Cell& cell) {
 // The two processes, and the place of which their findings speak: "this host" or "two hosts".
 class Pair {
 public:
-	Pair(lib::OpenDevice& device, bench::OwnServer& server, bool on_this_host, const Report& report)
+	Pair(lib::OpenDevice& device, bench::OwnServer& server, bool on_this_host, bool two_cores, const Report& report)
 		: where_(on_this_host ? "this host" : "two hosts"),
+		  two_cores_(two_cores),
 		  client_(device, server.control(), on_this_host ? &server.page() : nullptr),
 		  report_(report) {}
 
@@ -74,10 +77,20 @@ public:
 		report_({{"finding", json_of(finding)}});
 	}
 
+	// Measures nothing after this time, so that a slow machine gets the result of the checks.
+	void measure_until(Clock::time_point time) { until_ = time; }
+
 	void measure(const Cell& cell) {
-		// The rate of the warm-up decides the number of messages. That of few messages says nothing
-		// about the rest, because they may arrive in one batch.
-		const auto ran = run(cell, {.iters = 1000, .warmup = 2000, .min_time_s = 0.15});
+		if (Clock::now() > until_) {
+			if (!std::exchange(too_late_, true))
+				report_({{"finding",
+					json_of({fmt::format("speed, {}", where_), Level::note, "not measured: the machine is slow or busy",
+						"--limit gives the test more time"})}});
+			return;
+		}
+		// Fixed numbers, which take 5 to 200 ms on most machines.
+		const std::uint64_t count = cell.msg > 4096 ? 2000 : cell.window == 1 ? 1000 : 20'000;
+		const auto ran = run(cell, {.iters = count, .warmup = count / 10});
 		if (!ran.failure.empty()) {
 			report_({{"finding",
 				json_of({fmt::format("{}, {}", name_of(cell), where_), Level::problem, ran.failure, advice})}});
@@ -89,7 +102,7 @@ public:
 			{"us", static_cast<double>(ran.latency_ns.quantile(0.5)) / 1e3},
 			{"us_p99", static_cast<double>(ran.latency_ns.quantile(0.99)) / 1e3}};
 		if (ran.rtt_before_ns) {
-			speed["cores"] = bench::class_of(*ran.rtt_before_ns);
+			speed["cores"] = two_cores_ ? bench::class_of(*ran.rtt_before_ns) : "one";
 			speed["cache_line_ns"] = *ran.rtt_before_ns;
 		}
 		report_({{"speed", speed}});
@@ -105,6 +118,9 @@ private:
 	}
 
 	const char* where_;
+	bool two_cores_;
+	Clock::time_point until_{};
+	bool too_late_ = false;
 	rcud::Client client_;
 	const Report& report_;
 };
@@ -121,7 +137,7 @@ void with_pair(bool on_this_host, const Report& report, const std::function<void
 		moved();
 		auto device = bench::take(lib::open_best({.both_ends_on_this_host = on_this_host}));
 		if (cores) bench::pin_to(cores->first);
-		Pair pair(device, server, on_this_host, report);
+		Pair pair(device, server, on_this_host, cores.has_value(), report);
 		use(pair);
 	} catch (const std::exception& failure) {
 		report({{"finding",
@@ -132,15 +148,16 @@ void with_pair(bool on_this_host, const Report& report, const std::function<void
 
 }  // namespace
 
-void try_this_host(const Report& report, bool measure) {
+void try_this_host(const Report& report, Measuring until) {
 	list_loopback_device();
 	with_pair(
 		true, report, [] {},
-		[measure](Pair& pair) {
+		[until](Pair& pair) {
 			for (const Op op : {Op::send, Op::write, Op::read}) pair.check(cell_of(Mode::rc, op, 10'000, 8));
 			pair.check(cell_of(Mode::ud, Op::send, std::min(1024u, pair.mtu()), 8));
 			pair.check(cell_of(Mode::rc, Op::send, 1000, 8), rcud::Connect::rdmacm);
-			if (!measure) return;
+			if (!until) return;
+			pair.measure_until(*until);
 			for (const std::uint32_t window : {1u, 64u})
 				for (const Op op : {Op::send, Op::write}) pair.measure(cell_of(Mode::rc, op, 64, window));
 			pair.measure(cell_of(Mode::ud, Op::send, 64, 64));
@@ -148,7 +165,7 @@ void try_this_host(const Report& report, bool measure) {
 		});
 }
 
-void try_two_hosts(const Report& report, bool measure) {
+void try_two_hosts(const Report& report, Measuring until) {
 	auto wire = WirePair::make();
 	if (!wire) {
 		report({{"finding",
@@ -161,10 +178,11 @@ void try_two_hosts(const Report& report, bool measure) {
 	unsetenv("VERBENA_DEVICES");
 	with_pair(
 		false, report, [&] { bench::take(wire->enter_first()); },
-		[measure](Pair& pair) {
+		[until](Pair& pair) {
 			for (const Op op : {Op::send, Op::write, Op::read}) pair.check(cell_of(Mode::rc, op, 10'000, 8));
 			pair.check(cell_of(Mode::ud, Op::send, std::min(1024u, pair.mtu()), 8));
-			if (!measure) return;
+			if (!until) return;
+			pair.measure_until(*until);
 			pair.measure(cell_of(Mode::rc, Op::send, 64, 1));
 			pair.measure(cell_of(Mode::rc, Op::send, 64, 64));
 			pair.measure(cell_of(Mode::rc, Op::write, 64 << 10, 16));

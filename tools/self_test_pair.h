@@ -13,11 +13,13 @@ namespace verbena::tools {
 // with "speed": {where, transport, op, bytes, window, us, us_p99, mops, gib_s}.
 using Report = Show;
 
-// Each is for a process of its own, which has opened no device and ends afterwards. Without
-// `measure` it only checks.
-void try_this_host(const Report& report, bool measure);
+// Until when a stage may begin a measurement; without a time it only checks.
+using Measuring = std::optional<std::chrono::steady_clock::time_point>;
+
+// Each is for a process of its own, which has opened no device and ends afterwards.
+void try_this_host(const Report& report, Measuring until);
 // Two hosts are two network namespaces; where they cannot be made, one note says so.
-void try_two_hosts(const Report& report, bool measure);
+void try_two_hosts(const Report& report, Measuring until);
 
 // The process that the two start: "self-test --serve-inherited". Returns the exit code.
 // `core` is the processor to run on; none if it is negative.

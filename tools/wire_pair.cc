@@ -6,15 +6,15 @@
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -23,6 +23,10 @@ namespace verbena::tools {
 namespace {
 
 using Done = std::expected<void, std::string>;
+
+constexpr const char* address_0 = "10.77.0.1";
+constexpr const char* address_1 = "10.77.0.2";
+constexpr std::uint16_t wire_port = 4791;
 
 std::unexpected<std::string> refused(std::string_view step, int error) {
 	return std::unexpected(fmt::format("{}: {}", step, std::strerror(error)));
@@ -143,6 +147,26 @@ Done leave_namespace() {
 	return {};
 }
 
+// A UDP socket of this side. It stays in the namespace in which it was made.
+int socket_at(const char* text) {
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	const sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(wire_port), .sin_addr = {inet_addr(text)}};
+	if (fd >= 0) bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+	return fd;
+}
+
+// Waits until a datagram has crossed the wire. The kernel takes up to a second to bring it up, and
+// drops packets until then.
+Done await_datagram(int from, int to, const char* text) {
+	const sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(wire_port), .sin_addr = {inet_addr(text)}};
+	for (int tries = 0; tries < 200; ++tries) {
+		sendto(from, "", 0, MSG_DONTWAIT, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+		pollfd ready{.fd = to, .events = POLLIN, .revents = 0};
+		if (poll(&ready, 1, 20) == 1) return {};
+	}
+	return std::unexpected("no datagram crosses the veth pair: a filter of packets may forbid it");
+}
+
 Done enter(int space) {
 	if (setns(space, CLONE_NEWNET) != 0) return refused("setns", errno);
 	return {};
@@ -158,11 +182,15 @@ std::expected<WirePair, std::string> WirePair::make() {
 	if (unshare(CLONE_NEWNET) != 0) return refused("second network namespace", errno);
 	const OpenDescriptor second(own_namespace());
 	if (!pair.first_->good() || !second.good()) return refused("/proc/self/ns/net", errno);
-	const std::array<std::function<Done()>, 5> steps{[&] { return make_wire(pair.first_->get()); },
-		[] { return set_up("wire1", "10.77.0.2"); }, [&] { return enter(pair.first_->get()); },
-		[] { return set_up("wire0", "10.77.0.1"); }, [&] { return enter(second.get()); }};
-	for (const auto& step : steps)
-		if (auto done = step(); !done) return std::unexpected(done.error());
+	if (auto done = make_wire(pair.first_->get()); !done) return std::unexpected(done.error());
+	if (auto done = set_up("wire1", address_1); !done) return std::unexpected(done.error());
+	const OpenDescriptor end_1(socket_at(address_1));
+	if (auto done = enter(pair.first_->get()); !done) return std::unexpected(done.error());
+	if (auto done = set_up("wire0", address_0); !done) return std::unexpected(done.error());
+	const OpenDescriptor end_0(socket_at(address_0));
+	if (auto done = enter(second.get()); !done) return std::unexpected(done.error());
+	if (auto done = await_datagram(end_0.get(), end_1.get(), address_1); !done) return std::unexpected(done.error());
+	if (auto done = await_datagram(end_1.get(), end_0.get(), address_0); !done) return std::unexpected(done.error());
 	return pair;
 }
 
