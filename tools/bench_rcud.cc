@@ -194,7 +194,7 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 		->check(CLI::Range(1u, 4096u));
 	sub->add_option("--inline", settings.inline_bytes, "Inline bytes asked of the device")
 		->capture_default_str()
-		->check(CLI::Range(0u, 4096u));
+		->transform(as_size(0, 4096));
 	sub->add_option("--recv-depth", settings.receive_depth, "Receives to post (0: depends on window and mode)")
 		->capture_default_str()
 		->check(CLI::Range(0u, 16'384u));

@@ -119,7 +119,7 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		->capture_default_str();
 	sub->add_option("--size", cells.size, "Bytes of a message")
 		->capture_default_str()
-		->check(CLI::Range(1u, 64u << 20));
+		->transform(as_size(1, 64u << 20));
 	sub->add_option("--window", cells.window, "Messages of a client under way at once")
 		->capture_default_str()
 		->check(CLI::Range(1u, 1024u));

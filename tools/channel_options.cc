@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "base/sizes.h"
+#include "tools/option_values.h"
 
 namespace verbena::tools {
 namespace {
@@ -123,17 +123,6 @@ std::string option_of(const Number& number) {
 	return *number.other_name == '\0' ? option : option + "," + number.other_name;
 }
 
-const CLI::Validator& size_validator() {
-	static const CLI::Validator validator(
-		[](std::string& text) {
-			const auto bytes = parse_size(text);
-			if (bytes) text = std::to_string(*bytes);
-			return bytes ? std::string() : bytes.error();
-		},
-		"SIZE");
-	return validator;
-}
-
 }  // namespace
 
 ChannelOptions::ChannelOptions() : values_(std::size(numbers)) {}
@@ -162,8 +151,8 @@ void ChannelOptions::add_to(CLI::App& app) {
 	for (std::size_t i = 0; i < values_.size(); ++i) {
 		const Number& each = numbers[i];
 		CLI::Option* const option = app.add_option(option_of(each), values_[i], each.text)->group(group);
-		if (each.form == Form::size) option->transform(size_validator());
-		option->check(CLI::Range(each.least, each.most));
+		if (each.form == Form::size) option->transform(as_size(each.least, each.most));
+		else option->check(CLI::Range(each.least, each.most));
 	}
 }
 

@@ -6,6 +6,7 @@
 #include "bench/scale/echo_service.h"
 #include "lib/metrics/export.h"
 #include "tools/channel_options.h"
+#include "tools/command_line.h"
 #include "tools/exception_reason.h"
 #include "tools/loopback_device.h"
 #include "tools/server_program.h"
@@ -159,11 +160,7 @@ int main(int argc, char** argv) {
 		"--print-config", options.print_config, "Print all numbers in use, each by the name of its option, and exit");
 	add_device_and_trust(app, options);
 	options.channel.add_to(app);
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError& error) {
-		return app.exit(error) == 0 ? 0 : 2;
-	}
+	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	try {
 		return run(options);

@@ -1,6 +1,8 @@
 #include "tools/machine_checks.h"
 
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -11,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include "base/private_folder.h"
@@ -23,6 +26,15 @@ namespace verbena::tools {
 namespace {
 
 constexpr int roce_port = 4791;
+
+bool any_interface_is_up() {
+	ifaddrs* found = nullptr;
+	if (getifaddrs(&found) != 0) return true;  // not known
+	const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(found, freeifaddrs);
+	for (const ifaddrs* each = found; each != nullptr; each = each->ifa_next)
+		if ((each->ifa_flags & IFF_UP) != 0) return true;
+	return false;
+}
 
 bool module_loaded(const char* name) { return std::filesystem::exists(std::string("/sys/module/") + name); }
 
@@ -127,6 +139,9 @@ Finding check_kernel_devices() {
 
 Finding check_devices() {
 	const auto devices = lib::list_devices();
+	if (!devices && !any_interface_is_up())
+		return {"RDMA devices", Level::problem, "none, because no network interface is up",
+			"bring one up; between processes of this host 'ip link set lo up' is enough"};
 	if (!devices)
 		return {"RDMA devices", Level::problem, "none",
 			"run programs under 'verbena run -- PROGRAM'; if this line does not change, libverbena-nic.so could not "

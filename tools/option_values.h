@@ -44,6 +44,19 @@ inline CLI::Validator size_between(std::uint64_t least, std::uint64_t most) {
 		"SIZE");
 }
 
+// The same for an option that is a number: ->transform() of it turns 4K into 4096.
+inline CLI::Validator as_size(std::uint64_t least, std::uint64_t most) {
+	return CLI::Validator(
+		[least, most](std::string& text) {
+			const auto size = parse_size(text);
+			if (!size) return size.error();
+			std::string error = range_error(text, *size, least, most);
+			if (error.empty()) text = std::to_string(*size);
+			return error;
+		},
+		"SIZE");
+}
+
 // A list of sizes and ranges as in parse_sizes(), each from 1 to `most`.
 inline std::vector<std::uint64_t> sizes_of(const char* option, const std::string& text, std::uint64_t most) {
 	const auto sizes = parse_sizes(text);

@@ -14,8 +14,11 @@
 #include "bench/scale/repetition.h"
 #include "bench/scale/rows.h"
 #include "bench/table/table.h"
+#include "tools/command_line.h"
 #include "tools/exception_reason.h"
 #include "tools/loopback_device.h"
+#include "tools/option_values.h"
+#include "tools/server_wait.h"
 #include "tools/trust_options.h"
 
 namespace {
@@ -26,6 +29,7 @@ using scale::Cause;
 struct Options {
 	scale::RunOptions run;
 	double think_ms = 10, stagger_ms = 0, hold_s = 0, duration_s = 0, timeout_s = 60, connect_timeout_s = 120;
+	double wait_s = 0;
 	std::string server, engine = "epoll", transport = "rdma", connect = "tls-psn", json;
 	bool verbose = false;
 	channel::TrustOptions trust;
@@ -182,6 +186,7 @@ int run(Options& options) {
 	for (const std::string& host : swarm.hosts) {
 		const auto address = async::resolve(host, swarm.port);
 		if (!address) return fail(address.error());
+		if (!cell.own_server) verbena::tools::wait_for_listener(*address, options.wait_s);
 		swarm.wish.both_ends_on_this_host = swarm.wish.both_ends_on_this_host && async::is_loopback(*address);
 	}
 
@@ -229,7 +234,7 @@ void add_options(CLI::App& app, Options& options) {
 						 ->check(CLI::Range(1u, 1'000'000'000u));
 	app.add_option("-m", swarm.message_bytes, "Bytes of a message")
 		->capture_default_str()
-		->check(CLI::Range(1u, 64u << 20));
+		->transform(verbena::tools::as_size(1, 64u << 20));
 	app.add_option("-t", options.think_ms, "Milliseconds between an echo and the next message")
 		->capture_default_str()
 		->check(CLI::Range(0.0, 1e9));
@@ -239,6 +244,7 @@ void add_options(CLI::App& app, Options& options) {
 		->check(CLI::Range(0.0, 1e9));
 	app.add_option("-s", options.server,
 		"HOST[:PORT] of an echo_server, or a list of servers that share the clients (default: start a server here)");
+	verbena::tools::add_wait_option(app, options.wait_s);
 	app.add_option("--engine", options.engine,
 		   "Engine of a server started here: epoll, uring (io_uring; epoll where the kernel refuses it), threads (one "
 		   "for each client)")
@@ -301,11 +307,7 @@ int main(int argc, char** argv) {
 	CLI::App app(
 		"Runs many clients of an echo server, all connected at once, and verifies every echo.", "performance_test");
 	add_options(app, options);
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError& error) {
-		return app.exit(error) == 0 ? 0 : 2;
-	}
+	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	try {
 		return run(options);

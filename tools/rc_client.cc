@@ -12,8 +12,10 @@
 #include "bench/rcud/managed.h"
 #include "bench/rcud/protocol.h"
 #include "bench/rcud/sender.h"
+#include "tools/command_line.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
+#include "tools/server_wait.h"
 
 namespace verbena::rcud {
 namespace {
@@ -28,6 +30,7 @@ struct Options {
 	std::uint32_t window = 64;
 	std::uint64_t iters = 10'000;
 	bool verify = false;
+	double wait_s = 0;
 };
 
 struct UsageError : std::runtime_error {
@@ -58,6 +61,39 @@ int print_result(const Cell& cell, const Sent& sent, const Delivery& delivery, b
 	return 0;
 }
 
+Shape shape_on(const Cell& cell, const lib::OpenDevice& device) {
+	return take(shape_of(cell, {}, {.mtu = device.mtu_bytes(), .queue_depth_max = queue_depth_of(device)}));
+}
+
+// A connection to the server. The members are destroyed from the last one to the first.
+struct Session {
+	Session(const lib::SocketAddress& server, const Cell& cell)
+		: channel(take(lib::make_event_channel())),
+		  connection(take(lib::resolve(channel.get(), server, 5s))),
+		  end(connection.device, cell, shape_on(cell, connection.device), Role::sender, 64, Endpoint::default_qkey,
+			  connection.id.get()) {}
+
+	lib::EventChannel channel;
+	Connection connection;
+	Endpoint end;
+};
+
+// Connects; waits up to --wait seconds until the server listens.
+std::unique_ptr<Session> connect(const Options& options, const Cell& cell, const Run& run) {
+	const auto server = take(lib::address_of(options.server, options.port));
+	const std::uint64_t deadline = now_ns() + static_cast<std::uint64_t>(options.wait_s * 1e9);
+	while (true) {
+		try {
+			auto session = std::make_unique<Session>(server, cell);
+			call(session->channel.get(), session->connection, session->end, run, 10s);
+			return session;
+		} catch (const NoListener&) {
+			if (now_ns() >= deadline) throw;
+			std::this_thread::sleep_for(tools::pause_between_attempts);
+		}
+	}
+}
+
 int run(const Options& options) {
 	const Cell cell{.mode = Mode::rc,
 		.op = options.op == "write" ? Op::write
@@ -69,16 +105,13 @@ int run(const Options& options) {
 	if (const std::string reason = refusal_of(cell); !reason.empty()) throw UsageError(reason);
 
 	fmt::print("Attempting to connect...\n");
-	const auto server = take(lib::address_of(options.server, options.port));
-	const lib::EventChannel channel = take(lib::make_event_channel());
-	Connection connection(take(lib::resolve(channel.get(), server, 5s)));
-	const Shape shape = take(shape_of(
-		cell, {}, {.mtu = connection.device.mtu_bytes(), .queue_depth_max = queue_depth_of(connection.device)}));
-	Endpoint end(connection.device, cell, shape, Role::sender, 64, Endpoint::default_qkey, connection.id.get());
 	const Run run{.number = static_cast<std::uint16_t>(lib::random_psn() | 1),
 		.total = options.iters,
 		.seed = options.verify ? secure_random<std::uint64_t>() | 1 : 0};
-	call(channel.get(), connection, end, run, 10s);
+	const std::unique_ptr<Session> session = connect(options, cell, run);
+	const lib::EventChannel& channel = session->channel;
+	Connection& connection = session->connection;
+	Endpoint& end = session->end;
 	fmt::print("RDMA_CM_EVENT_ESTABLISHED! Connection successful.\n");
 
 	Sender sender(end);
@@ -136,14 +169,11 @@ int main(int argc, char** argv) {
 	app.add_option("--op", options.op, "Operation that moves the messages")
 		->capture_default_str()
 		->check(CLI::IsMember({"send", "write", "read"}));
+	verbena::tools::add_wait_option(app, options.wait_s);
 	app.add_flag("--verify", options.verify,
 		"Check every byte of every message; otherwise its first and last 8 bytes, which hold its number, and its "
 		"length");
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError& error) {
-		return app.exit(error) == 0 ? 0 : 2;
-	}
+	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	try {
 		return run(options);

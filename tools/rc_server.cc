@@ -15,6 +15,7 @@
 #include "bench/rcud/managed.h"
 #include "bench/rcud/protocol.h"
 #include "bench/rcud/receiver.h"
+#include "tools/command_line.h"
 #include "tools/loopback_device.h"
 
 namespace verbena::rcud {
@@ -192,11 +193,7 @@ int main(int argc, char** argv) {
 		->capture_default_str()
 		->check(CLI::Range(1u, 65'535u));
 	app.add_flag("--once", options.once, "End after one client");
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError& error) {
-		return app.exit(error) == 0 ? 0 : 2;
-	}
+	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
 	struct sigaction stop{};
 	stop.sa_handler = [](int) { stopping = true; };
 	sigaction(SIGINT, &stop, nullptr);

@@ -8,9 +8,11 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 
+#include "base/random.h"
 #include "base/sizes.h"
 #include "bench/rcud/datagram_run.h"
 #include "bench/rcud/sender.h"
+#include "tools/command_line.h"
 #include "tools/device_options.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
@@ -23,6 +25,7 @@ struct Options {
 	std::string msg = "64";
 	std::uint32_t window = 64;
 	std::uint64_t iters = 0;
+	bool no_answer = false;
 	lib::DeviceRequest wish;
 };
 
@@ -74,7 +77,9 @@ RunReport fetch_report(Endpoint& end, std::uint64_t question) {
 			}
 		}
 	}
-	throw Failure("no answer from that GID, QPN and Q_Key: check that ud_server runs and that its address is right");
+	throw Failure(
+		"no answer from that GID, QPN and Q_Key, so the messages are lost: check that ud_server runs and that its "
+		"address is right");
 }
 
 int run_measured(Endpoint& end, Sender& sender, const Options& options) {
@@ -99,9 +104,8 @@ int run_measured(Endpoint& end, Sender& sender, const Options& options) {
 	return 0;
 }
 
-// Sends one message without a stamp. A UD completion says that the message left this end; only the
-// server knows whether it arrived.
-int send_one(Endpoint& end) {
+// Sends one message without a stamp.
+void send_one(Endpoint& end) {
 	constexpr std::string_view text = "Hello from ud_client";
 	std::memcpy(end.slot_at(0), text.data(), std::min<std::size_t>(text.size(), end.cell.msg));
 	ibv_sge piece{
@@ -119,6 +123,20 @@ int send_one(Endpoint& end) {
 		if (now_ns() > deadline) throw Failure("the send did not complete within 10 s");
 	check_status(completions[0], "send");
 	fmt::print("[UD Client] Message sent.\n");
+}
+
+// A UD completion says that the message has left this end; only the server knows whether it
+// arrived.
+int run_plain(Endpoint& end, Sender& sender, const Options& options) {
+	send_one(end);
+	if (options.no_answer) return 0;
+	sender.post_receives();
+	const RunReport report = fetch_report(end, make_stamp(plain_messages, secure_random<std::uint32_t>()));
+	if (report.delivered == 0 && report.message_max < end.cell.msg)
+		throw Failure(
+			fmt::format("the message is lost: the server's receives hold only {} B; start it with ud_server --msg {}",
+				report.message_max, end.cell.msg));
+	if (report.delivered == 0) throw Failure("the server answers, but the message is lost");
 	return 0;
 }
 
@@ -140,8 +158,8 @@ int run(const Options& options) {
 	const Shape shape{.fragment_bytes = cell.msg, .stride = (cell.msg + 63) / 64 * 64};
 	Endpoint end(device, cell, shape, Role::sender, 64, server.qkey);
 	end.connect(server);
-	if (options.iters == 0) return send_one(end);
 	Sender sender(end);
+	if (options.iters == 0) return run_plain(end, sender, options);
 	sender.post_receives();
 	return run_measured(end, sender, options);
 }
@@ -171,13 +189,11 @@ int main(int argc, char** argv) {
 	app.add_option("--iters", options.iters, "Messages of a measured run (0: send one message)")
 		->capture_default_str()
 		->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
+	app.add_flag("--no-answer", options.no_answer,
+		"Without --iters: do not ask the server whether the message arrived (for a server that is not ud_server)");
 	verbena::tools::add_device_option(app, options.wish.device);
 	verbena::tools::add_gid_option(app, options.wish.gid_index);
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError& error) {
-		return app.exit(error) == 0 ? 0 : 2;
-	}
+	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	try {
 		return run(options);

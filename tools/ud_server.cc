@@ -10,6 +10,7 @@
 #include "base/sizes.h"
 #include "bench/rcud/datagram_run.h"
 #include "bench/rcud/receiver.h"
+#include "tools/command_line.h"
 #include "tools/device_options.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
@@ -97,6 +98,7 @@ int run(const Options& options) {
 			message.size() >= 8) {
 			const RunReport report = open.report(load_stamp(message.data()));
 			answers.send(completion, message, report);
+			if (run_of(report.question) == plain_messages) return;
 			if (std::exchange(answered, report.question) != report.question)
 				print_report(report, sequence_of(report.question));
 			reported |= run_of(report.question) == run_of(open.question());
@@ -140,11 +142,7 @@ int main(int argc, char** argv) {
 		->check(CLI::Range(1u, 16'384u));
 	verbena::tools::add_device_option(app, options.wish.device);
 	verbena::tools::add_gid_option(app, options.wish.gid_index);
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError& error) {
-		return app.exit(error) == 0 ? 0 : 2;
-	}
+	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
 	struct sigaction stop{};
 	stop.sa_handler = [](int) { stopping = 1; };
 	sigaction(SIGINT, &stop, nullptr);

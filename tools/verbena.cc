@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "bench/environment.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/loopback_device.h"
 #include "tools/program_words.h"
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
 	add_certs(app, action);
 	app.add_subcommand("version", "Print the version and the commit")->callback([&action] {
 		action = [] {
-			fmt::print("verbena {} ({})\n", VERBENA_VERSION, verbena::bench::commit());
+			fmt::print("{}\n", version_of("verbena"));
 			return int{good};
 		};
 	});
@@ -69,6 +69,7 @@ int main(int argc, char** argv) {
 	for (const CLI::App* const each : {run, doctor, report})
 		if (!words.empty() && words.front() == each->get_name()) program = cut_program_words(*each, words, 1);
 	std::ranges::reverse(words);  // the order that the parser wants
+	add_version_and_advice(app);
 	try {
 		app.parse(words);
 	} catch (const CLI::ParseError& error) {

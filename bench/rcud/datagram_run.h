@@ -2,7 +2,8 @@
 // client asks for the report by datagram, and the server answers by datagram.
 //
 // Both datagrams carry `end_of_run_imm`. The question is a stamp with the run's number and the
-// number of messages posted. A question or an answer may be lost, so the client repeats the
+// number of messages posted. A question about the run 0 asks for the number of messages without a
+// stamp, and is otherwise arbitrary. A question or an answer may be lost, so the client repeats the
 // question and the server answers each one.
 #pragma once
 
@@ -22,6 +23,9 @@ namespace verbena::rcud {
 inline std::string too_large_for_ud(std::uint32_t bytes, std::uint32_t mtu) {
 	return fmt::format("a UD message of {} B is larger than the MTU of {} B: choose a smaller --msg", bytes, mtu);
 }
+
+// The run of a question about messages without a stamp; no measured run has this number.
+inline constexpr std::uint16_t plain_messages = 0;
 
 // The report in its wire format: eight numbers of 8 bytes in host byte order. Both ends have the
 // same byte order, as the stamps require too.
@@ -62,6 +66,8 @@ public:
 	// The account so far. `question` goes into the report, so that the client can match it; if it
 	// names another run, the counts are zero.
 	RunReport report(std::uint64_t question) const {
+		if (run_of(question) == plain_messages)
+			return {.question = question, .message_max = message_max_, .delivered = plain};
 		if (!run_ || *run_ != run_of(question)) return {.question = question, .message_max = message_max_};
 		return {.question = question,
 			.message_max = message_max_,

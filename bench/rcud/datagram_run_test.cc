@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace verbena::rcud {
 namespace {
 
@@ -30,6 +32,15 @@ TEST(OpenRun, ANewNumberBeginsANewAccount) {
 	give(open, 6, 0, 2000);
 	EXPECT_EQ(open.report(make_stamp(6, 1)).delivered, 1u);
 	EXPECT_EQ(open.report(make_stamp(5, 1)).delivered, 0u);
+}
+
+TEST(OpenRun, AQuestionAboutRunZeroCountsPlainMessages) {
+	OpenRun open(64);
+	const std::array<std::byte, 8> plain{};
+	open.accept(plain, 1);
+	give(open, 7, 0, 2);
+	EXPECT_EQ(open.report(make_stamp(plain_messages, 99)).delivered, 1u);
+	EXPECT_EQ(open.report(make_stamp(7, 1)).delivered, 1u);
 }
 
 TEST(OpenRun, PlainMessagesOnlyCount) {

@@ -21,8 +21,9 @@ void call(rdma_event_channel* channel, Connection& connection, Endpoint& end, co
 	const Address own = end.address();
 	const auto offer =
 		encode(Offer{.cell = end.cell, .run = run, .credit_word = own.credit_word, .rkey = own.data_rkey});
-	const auto data = take(lib::connect(channel, connection.id.get(), offer, patience));
-	const Answer ring = take(decode_answer(data));
+	const auto data = lib::connect(channel, connection.id.get(), offer, patience);
+	if (!data && data.error().trouble == lib::ConnectTrouble::refused) throw NoListener(data.error().text);
+	const Answer ring = take(decode_answer(take(data)));
 	end.remote = {.data = ring.data, .data_rkey = ring.rkey};
 }
 

@@ -25,7 +25,13 @@ struct Connection {
 // The address of a GID for rdma_cm, which a link-local one does not have.
 lib::SocketAddress address_for_connection(const ibv_gid& gid, std::uint16_t port);
 
-// Connects a sender's endpoint; the Answer sets `end.remote`, the address of the receiver's ring.
+// No server listens at the address yet.
+struct NoListener : Failure {
+	using Failure::Failure;
+};
+
+// Connects a sender's endpoint, or throws NoListener; the Answer sets `end.remote`, the address of
+// the receiver's ring.
 void call(rdma_event_channel* channel, Connection& connection, Endpoint& end, const Run& run,
 	std::chrono::milliseconds patience);
 

@@ -20,4 +20,6 @@ Lazy<int> run(std::string address) {
 	co_return same ? 0 : 1;
 }
 
-int main(int, char** arguments) { return syncAwait(run("127.0.0.1:" + std::string(arguments[1]))); }
+int main(int count, char** words) {
+	return syncAwait(run("127.0.0.1:" + std::string(port_argument(count, words, "PORT"))));
+}

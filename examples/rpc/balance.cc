@@ -24,4 +24,8 @@ Lazy<int> run(std::vector<std::string> servers) {
 	co_return 0;
 }
 
-int main(int count, char** words) { return syncAwait(run({words + 1, words + count})); }
+int main(int count, char** words) {
+	if (count > 1) return syncAwait(run({words + 1, words + count}));
+	std::fprintf(stderr, "usage: %s HOST:PORT...\n", words[0]);
+	return 2;
+}

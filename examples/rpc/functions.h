@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "arguments.h"
+
 struct Order {
 	std::string item;
 	int count = 0;

@@ -23,4 +23,6 @@ Lazy<int> run(std::string url) {
 	co_return good == 100 ? 0 : 1;
 }
 
-int main(int, char** arguments) { return syncAwait(run("127.0.0.1:" + std::string(arguments[1]))); }
+int main(int count, char** words) {
+	return syncAwait(run("127.0.0.1:" + std::string(port_argument(count, words, "PORT"))));
+}

@@ -25,11 +25,11 @@ void reverse(context<std::string> answer, std::string_view text) {
 
 void keep() { get_context()->set_response_attachment(get_context()->get_request_attachment()); }
 
-int main(int, char** arguments) {
-	const auto port = static_cast<std::uint16_t>(std::stoi(arguments[1]));
+int main(int count, char** words) {
+	const auto port = static_cast<std::uint16_t>(std::stoi(port_argument(count, words, "PORT [rdma]")));
 	coro_rpc_server server(/*threads=*/2, port, "127.0.0.1");
 	server.register_handler<echo, price, reverse, keep>();
-	if (arguments[2] != nullptr) server.init_ibv();  // clients over TCP are served as well
+	if (count > 2) server.init_ibv();  // clients over TCP are served as well
 	auto started = server.async_start();             // or start(), which blocks
 	if (started.hasResult()) return 1;
 	std::printf("listening at %u\n", server.port());

@@ -30,4 +30,7 @@ Lazy<int> run(std::string address, bool rdma) {
 	co_return 0;
 }
 
-int main(int, char** arguments) { return syncAwait(run("127.0.0.1:" + std::string(arguments[1]), arguments[2] != nullptr)); }
+int main(int count, char** words) {
+	const std::string port = port_argument(count, words, "PORT [rdma]");
+	return syncAwait(run("127.0.0.1:" + port, count > 2));
+}

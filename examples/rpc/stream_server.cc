@@ -2,7 +2,6 @@
 #include "streams.h"
 
 #include <cstdio>
-#include <cstdlib>
 
 using namespace verbena::rpc;
 
@@ -28,10 +27,11 @@ Lazy<int> shout(stream<std::string, std::string> both, std::string mark) {
 	co_return count;
 }
 
-int main(int, char** arguments) {
-	Server server({.address = "127.0.0.1", .port = static_cast<std::uint16_t>(std::atoi(arguments[1]))});
+int main(int count, char** words) {
+	const int port = std::atoi(port_argument(count, words, "PORT [rdma]"));
+	Server server({.address = "127.0.0.1", .port = static_cast<std::uint16_t>(port)});
 	server.register_handler<primes, mean, shout>();
-	if (arguments[2] != nullptr) server.init_ibv();
+	if (count > 2) server.init_ibv();
 	auto started = server.async_start();
 	std::printf("listening at %u\n", server.port());
 	std::fflush(stdout);

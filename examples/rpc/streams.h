@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "arguments.h"
+
 // The server writes the first `count` primes.
 verbena::rpc::Lazy<void> primes(verbena::rpc::stream_writer<int> out, int count);
 // The client writes numbers; the result is their mean.

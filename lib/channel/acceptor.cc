@@ -84,7 +84,11 @@ void Acceptor::fail(const std::string& peer, const HandshakeError& error, Nanose
 	counters_.refused += error.trouble == HandshakeFailure::refused;
 	if (options_.observe)
 		options_.observe({.took = monotonic_now() - started, .trouble = error.trouble, .refusal = error.refusal});
-	complain_(peer + ": " + error.text);
+	// A shortage of the server fails one client after the other.
+	const auto left_out = repetitions_.admit(error.text, monotonic_now());
+	if (!left_out) return;
+	complain_(peer + ": " + error.text +
+		(*left_out == 0 ? "" : " (and " + std::to_string(*left_out) + " more clients before)"));
 }
 
 void Acceptor::fail_evicted(const std::string& peer, Nanoseconds started) {

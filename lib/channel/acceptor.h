@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "base/repeat_filter.h"
 #include "lib/channel/admission.h"
 #include "lib/channel/connect.h"
 #include "lib/channel/managed_events.h"
@@ -93,7 +94,8 @@ class Acceptor {
 public:
 	// Called on the channel's loop, with a channel whose peer has proved itself.
 	using Deliver = std::function<void(std::unique_ptr<Channel>)>;
-	// Called with one sentence for each failed handshake, on the acceptor's loop; for the log.
+	// Called on the acceptor's loop with one sentence for a failed handshake, for the log. Clients
+	// that fail for the same reason within a second are counted in the next such sentence.
 	using Complain = std::function<void(const std::string&)>;
 
 	// A loop on which channels live, and the functions that receive them. If `transport` is null,
@@ -192,6 +194,7 @@ private:
 	// TCP clients that have not sent their first message, those that have and wait for their
 	// handshake, and handshakes under way.
 	Admission callers_, queued_, handshakes_;
+	RepeatFilter repetitions_;  // sentences about handshakes that failed
 	Nanoseconds complained_at_ = 0;  // complain_rarely()
 	std::uint64_t not_complained_ = 0;
 	// Each further copy of this pointer is a place that is taken.

@@ -86,6 +86,17 @@ def test_calls_are_spread_over_servers(served: list[str], environment: dict[str,
     assert said == f"127.0.0.1:{served[0]}: 30\n"
 
 
+@pytest.mark.parametrize(
+    "program", ["attachment", "balance", "client", "pool", "server", "stream_client", "stream_server"]
+)
+@pytest.mark.parametrize("words", [[], ["port"], ["65536"]])
+def test_wrong_arguments_end_with_the_usage_and_not_with_abort(program: str, words: list[str]) -> None:
+    if program == "balance" and words:
+        return  # its arguments are addresses, which the library checks
+    done = subprocess.run([BUILD / f"rpc_{program}", *words], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2 and done.stderr.startswith("usage: "), done
+
+
 def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -44,6 +44,14 @@ def test_the_server_counts_what_the_client_measured(programs: Programs) -> None:
     assert [cell.strip() for cell in line.split("|")[1:5]] == ["connect", "rdmacm", "1", "20"]
 
 
+def test_the_table_is_judged_and_becomes_a_page(programs: Programs) -> None:
+    assert programs.run(*BENCH, "--clients", 1, *FEW, "--json", "connect.json", "--quiet").status == 0
+    checked = programs.run("verbena", "check", "connect.json")
+    assert checked.status == 0 and "1 rows: 0 invalid" in checked.out, checked
+    assert programs.run("verbena", "report", "connect.json", "-o", "page.html").status == 0
+    assert 'id="connect-connects_vs_clients"' in (programs.folder / "page.html").read_text()
+
+
 def test_a_device_can_be_named_and_an_unknown_one_is_reported(programs: Programs) -> None:
     ran = programs.run(*BENCH, "--device", "vb_nowhere", *FEW)
     assert ran.status == 1 and "vb_nowhere" in ran.err and len(ran.err.splitlines()) == 1, ran

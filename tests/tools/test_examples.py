@@ -75,7 +75,7 @@ def test_the_projects_ud_programs_and_the_examples_exchange_messages(
     programs: Programs, built: Path, server: Program
 ) -> None:
     gid, qpn = address(server)
-    assert programs.run("ud_client", gid, qpn, Q_KEY).status == 0
+    assert programs.run("ud_client", gid, qpn, Q_KEY, "--no-answer").status == 0
     wait_until(lambda: "Hello from ud_client" in server.out, "the message is there", alive=server)
     ours = programs.start("ud_server")
     wait_until(lambda: ours.out.count("\n") >= 4, "ud_server says how to reach it", alive=ours)

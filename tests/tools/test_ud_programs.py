@@ -61,6 +61,12 @@ def test_one_message_arrives_and_the_client_prints_only_that_it_was_sent(program
     assert server.program.end().out.endswith("\n[UD Server] 1 plain messages.\n")
 
 
+def test_a_message_to_nowhere_is_not_called_a_success(programs: Programs) -> None:
+    ran = programs.run("ud_client", "::ffff:127.0.0.1", "13110", Q_KEY)
+    assert ran.status == 1 and "no answer from that GID, QPN and Q_Key, so the messages are lost" in ran.err, ran
+    assert programs.run("ud_client", "::ffff:127.0.0.1", "13110", Q_KEY, "--no-answer").status == 0
+
+
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_with_its_summary(programs: Programs, by: signal.Signals) -> None:
     ran = serve(programs).program.end(by)
@@ -157,10 +163,13 @@ def test_messages_beyond_the_receives_may_be_lost_and_the_server_continues(progr
     assert sender.tell("ask") == f"has {has + 10}"
 
 
-def test_a_wrong_q_key_is_dropped_silently_but_a_measured_run_notices(programs: Programs) -> None:
+def test_a_wrong_q_key_is_dropped_silently_and_the_client_notices(programs: Programs) -> None:
     server = serve(programs)
     ran = programs.run("ud_client", server.gid, server.qpn, "0x22222222")
-    assert (ran.status, ran.out) == (0, "[UD Client] Message sent.\n"), "a UD completion says that the message left"
+    assert ran.out == "[UD Client] Message sent.\n", "a UD completion says that the message left"
+    assert ran.status == 1 and "no answer from" in ran.err, ran
+    ran = programs.run("ud_client", server.gid, server.qpn, "0x22222222", "--no-answer")
+    assert (ran.status, ran.out, ran.err) == (0, "[UD Client] Message sent.\n", ""), ran
     ran = programs.run("ud_client", server.gid, server.qpn, "0x22222222", "--iters", 10)
     assert ran.status == 1 and "no answer from" in ran.err, ran
     assert send(programs, server, "--iters", 10).status == 0

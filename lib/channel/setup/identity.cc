@@ -122,10 +122,12 @@ std::expected<Identity, std::string> find_or_create_identity(const std::string& 
 
 	std::error_code error;
 	std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), error);
-	if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+	if (!error && mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) error.assign(errno, std::generic_category());
+	if (error)
 		return failed("cannot make the folder " + folder +
-				" for this user's identity (set XDG_CONFIG_HOME, or use --ca, --cert and --key)",
-			errno);
+				" for this user's identity (set XDG_CONFIG_HOME to a folder that can be written, or use --ca, --cert "
+				"and --key)",
+			error.value());
 	if (const auto good = check_folder(folder, owner); !good) return std::unexpected(good.error());
 	const auto made = make_identity("verbena user identity");
 	if (!made) return std::unexpected(made.error());

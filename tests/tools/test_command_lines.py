@@ -1,0 +1,107 @@
+"""Each program prints its version, names the word that a wrong one may have meant, takes sizes with
+units, and says why it has no identity.
+"""
+
+import re
+import time
+
+import pytest
+from programs import Programs, wait_until
+from test_rc_programs import free_port
+
+PROGRAMS = ("verbena", "echo_server", "performance_test", "rc_server", "rc_client", "ud_server", "ud_client")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_program_prints_its_version(programs: Programs, program: str) -> None:
+    ran = programs.run(program, "--version")
+    assert ran.status == 0 and re.fullmatch(rf"{program} \d+\.\d+\.\d+ \([0-9a-f+-]+.*\)\n", ran.out), ran
+
+
+def test_the_subcommand_and_the_option_print_the_same_version(programs: Programs) -> None:
+    assert programs.run("verbena", "version").out == programs.run("verbena", "--version").out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("verbena", "devcies"), "verbena: there is no subcommand 'devcies'; did you mean 'devices'?"),
+        (("verbena", "bench", "rcdu"), "verbena: there is no subcommand 'rcdu'; did you mean 'rcud'?"),
+        (("verbena", "bnech", "rcud"), "verbena: there is no subcommand 'bnech'; did you mean 'bench'?"),
+        (("verbena", "install"), "verbena: there is no subcommand 'install'; there are run, devices, doctor, bench,"),
+        (("verbena", "bench", "rcud", "--size", "4"), "there is no option '--size'; did you mean '--sizes'?"),
+        (("verbena", "check", "a.csv", "b.csv"), "verbena: the argument 'b.csv' was not expected"),
+        (("echo_server", "--prot", "4"), "echo_server: there is no option '--prot'; did you mean '--port'?"),
+        (("rc_client", "--verfiy", "127.0.0.1"), "rc_client: there is no option '--verfiy'; did you mean '--verify'?"),
+        (("ud_client", "--xyz"), "ud_client: there is no option '--xyz'\n"),
+    ],
+)
+def test_a_wrong_word_is_named_and_the_nearest_right_one_too(
+    programs: Programs, words: tuple[str, ...], message: str
+) -> None:
+    ran = programs.run(*words)
+    assert ran.status == 2 and message in ran.err and "--help' for more information" in ran.err, ran
+
+
+def test_a_size_may_have_a_unit_in_every_program(programs: Programs) -> None:
+    ran = programs.run("performance_test", "-c", 2, "-n", 2, "-m", "1K")
+    assert ran.status == 0, ran
+    words = ("--clients", 2, "--size", "1K", "--reps", 1, "--seconds", 0.1, "--warmup", 0, "--transport", "tcp")
+    ran = programs.run("verbena", "bench", "scale", *words, "--csv", "-", "--quiet")
+    assert ran.status == 0 and ",1024," in ran.out, ran
+    ran = programs.run("performance_test", "-m", "65M")
+    assert ran.status == 2 and "Value 65M not in range 1 to 64M" in ran.err, ran
+
+
+def test_a_home_that_cannot_be_written_is_named_with_its_reason(programs: Programs) -> None:
+    home = programs.folder / "home"
+    home.mkdir()
+    script = f'mount -t tmpfs -o ro none {home} && HOME={home} && unset XDG_CONFIG_HOME && exec "$@"'
+    within = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    if programs.run("true", within=lambda words: [*within, *words]).status != 0:
+        pytest.skip("no mount namespaces here")
+    ran = programs.run("performance_test", "-c", 1, within=lambda words: [*within, *words])
+    assert ran.status == 1 and f"cannot make the folder {home}/.config/verbena" in ran.err, ran
+    assert "set XDG_CONFIG_HOME to a folder that can be written" in ran.err, ran
+    assert ran.err.endswith("Read-only file system\n"), ran
+
+
+def test_clients_wait_for_a_server_that_starts_after_them(programs: Programs) -> None:
+    port = free_port()
+    client = programs.start("rc_client", "127.0.0.1", "--port", port, "--iters", 100, "--wait", 20)
+    wait_until(lambda: "Attempting" in client.out, "the client has begun", alive=client)
+    programs.start("rc_server", "--port", port)
+    ran = client.finish()
+    assert ran.status == 0 and "ESTABLISHED" in ran.out, ran
+
+    port = free_port()
+    client = programs.start("performance_test", "-c", 2, "-n", 2, "-s", f"127.0.0.1:{port}", "--wait", 20)
+    programs.start("echo_server", "--port", port)
+    ran = client.finish()
+    assert ran.status == 0 and "judged: valid" in ran.out, ran
+
+
+def test_without_wait_a_client_fails_soon(programs: Programs) -> None:
+    ran = programs.run("rc_client", "127.0.0.1", "--port", free_port())
+    assert ran.status == 1 and "start the server there first" in ran.err and ran.seconds < 10, ran
+
+
+def test_a_server_without_descriptors_does_not_say_so_for_each_client(programs: Programs) -> None:
+    few = ["prlimit", "--nofile=64:64"]
+    server = programs.start("echo_server", "--listen", "127.0.0.1", "--port", 0, within=lambda words: [*few, *words])
+    where = wait_until(
+        lambda: re.search(r"listening at (127\.0\.0\.1:\d+)", server.out), "echo_server listens", alive=server
+    )[1]
+    begun = time.monotonic()
+    ran = programs.run("performance_test", "-c", 300, "-n", 1, "-s", where, "--connect-timeout-s", 3)
+    assert ran.status == 1, ran
+    seconds = time.monotonic() - begun + 1
+    said = [line for line in server.err.splitlines() if "Too many open files" in line]
+    # Several sentences end in these words, and each may come once a second.
+    assert 0 < len(said) < 6 * seconds, server.err
+
+
+def test_doctor_without_an_interface_says_how_to_get_one(programs: Programs) -> None:
+    ran = programs.run("verbena", "doctor", within=lambda words: ["unshare", "--map-root-user", "--net", *words])
+    assert ran.status == 1, ran
+    assert "none, because no network interface is up" in ran.out and "'ip link set lo up' is enough" in ran.out, ran

@@ -1,0 +1,36 @@
+// The option --wait of the clients: a server that starts with them may listen a moment later.
+#pragma once
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <thread>
+
+#include "lib/async/socket.h"
+#include "tools/open_descriptor.h"
+
+namespace verbena::tools {
+
+inline constexpr std::chrono::milliseconds pause_between_attempts{20};
+
+inline void add_wait_option(CLI::App& app, double& seconds) {
+	app.add_option("--wait", seconds, "Seconds to wait for a server that does not listen yet")
+		->capture_default_str()
+		->check(CLI::Range(0.0, 3600.0));
+}
+
+// Returns once a process accepts TCP connections at the address, or when the time is over. The
+// connection that finds this out is reset.
+inline void wait_for_listener(const async::Address& where, double seconds) {
+	const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+	while (std::chrono::steady_clock::now() < deadline) {
+		const OpenDescriptor fd(socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+		const linger reset{.l_onoff = 1, .l_linger = 0};
+		setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+		if (connect(fd.get(), where.get(), where.length) == 0) return;
+		std::this_thread::sleep_for(pause_between_attempts);
+	}
+}
+
+}  // namespace verbena::tools
