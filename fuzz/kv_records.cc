@@ -26,7 +26,8 @@ void read_requests(kv::Bytes message) {
 		if (!request) break;
 		check(
 			lies_in(request->key, message) && lies_in(request->value, message), "keys and values lie in their message");
-		append(again, request->header);
+		append(again, request->id ? with_id(request->header) : request->header);
+		if (request->id) append(again, bytes_of(*request->id));
 		append(again, request->key);
 		append(again, request->value);
 		if (request->header.operation == kv::Operation::set_read) append(again, bytes_of(request->remote));

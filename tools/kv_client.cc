@@ -14,8 +14,8 @@
 #include <unordered_set>
 
 #include "base/sizes.h"
+#include "lib/kv/router.h"
 #include "lib/kv/script.h"
-#include "lib/kv/shards.h"
 #include "tools/device_options.h"
 #include "tools/exception_reason.h"
 #include "tools/loopback_device.h"
@@ -34,6 +34,8 @@ struct Options {
 	kv::Settings settings{.rx_depth = 128, .tx_depth = 64};
 	std::string device;
 	bool stats = false, one_sided = false;
+	std::uint32_t timeout_ms = 10'000;
+	kv::RouterOptions how;
 	channel::TrustOptions trust;
 };
 
@@ -69,57 +71,52 @@ private:
 			}
 		}
 		std::istream& lines = name_ == "-" ? std::cin : file;
-		auto opened = co_await kv::Shards::open(session, client_options);
+		auto opening = kv::Router::open(session, client_options, options_.how);
+		auto opened = co_await std::move(opening);
 		if (!opened) {
 			++failures_;
 			fmt::print(stderr, "kv_client: {}\n", opened.error());
 			co_return;
 		}
-		shards_ = std::move(*opened);
+		router_ = std::move(*opened);
 		std::string line;
-		// With a single fixed server, a lost connection ends the script. With several servers, or
-		// with members of a cluster, the next line may go to another one, so each line is tried.
-		const bool one_for_all = shards_->size() == 1 && session.members() == nullptr;
+		// With a single fixed server, a line that waited for it in vain ends the script. With
+		// several servers, or with members of a cluster, the next line may go to another one.
+		const bool one_for_all = router_->size() == 1 && session.members() == nullptr;
 		for (std::size_t number = 1; std::getline(lines, line); ++number) {
 			auto command = kv::read_command(line);
 			if (command && !*command) continue;
-			if (one_for_all && shards_->any() == nullptr) {
-				complain(number, "the connection is lost: this line and those after it were not executed");
+			if (one_for_all && unreachable_) {
+				complain(number, "the server is unreachable: this line and those after it were not executed");
 				break;
 			}
-			if (command) co_await execute(number, std::move(**command));
+			if (command) co_await execute(session, number, std::move(**command));
 			else complain(number, command.error());
 		}
 		co_await all_set(0);
 		if (options_.stats) print_stats();
-		shards_->close();
-		co_await shards_->until_closed();
+		router_->close();
+		co_await router_->until_closed();
 	}
 
-	async::Task<void> execute(std::size_t number, kv::Command command) {
-		if (shards_->changed()) co_await shards_->settle();
-		kv::Client* const client = shards_->at(command.key);
-		if (client == nullptr) {
-			complain(number, shards_->unreachable_reason());
-			co_return;
-		}
+	async::Task<void> execute(kv::Session& session, std::size_t number, kv::Command command) {
 		if (command.kind == kv::Command::Kind::set) {
 			while (setting_.contains(command.key)) co_await async::Park(waiting_);
 			co_await all_set(options_.outstanding - 1);
 			++under_way_;
 			setting_.insert(command.key);
-			client->channel().loop().spawn(set(*client, number, std::move(command)));
+			session.loop().spawn(set(session.loop(), number, std::move(command)));
 			co_return;
 		}
 		co_await all_set(0);
 		if (command.kind == kv::Command::Kind::remove) {
-			const auto done = co_await client->remove(command.key);
-			if (!done && done.error() != kv::Error::missing) complain(number, kv::sentence_of(done.error()));
+			const auto done = co_await router_->remove(command.key);
+			if (!done && done.error() != kv::Error::missing) complain(number, command.key, done.error());
 			co_return;
 		}
-		auto value = co_await client->get(command.key);
+		auto value = co_await router_->get(command.key);
 		if (!value && value.error() != kv::Error::missing) {
-			complain(number, kv::sentence_of(value.error()));
+			complain(number, command.key, value.error());
 			co_return;
 		}
 		const std::string_view text = value ? kv::text_of(value->bytes()) : std::string_view();
@@ -133,13 +130,21 @@ private:
 		while (under_way_ > most) co_await async::Park(waiting_);
 	}
 
-	async::Task<void> set(kv::Client& client, std::size_t number, kv::Command command) {
+	async::Task<void> set(async::Loop& loop, std::size_t number, kv::Command command) {
 		const kv::Bytes value = kv::bytes_of(std::string_view(command.value));
-		const auto done = co_await client.set(command.key, value);
-		if (!done) complain(number, kv::sentence_of(done.error()));
+		const auto done = co_await router_->set(command.key, value);
+		if (!done) complain(number, command.key, done.error());
 		setting_.erase(command.key);
 		--under_way_;
-		client.channel().loop().resume_soon(waiting_);
+		loop.resume_soon(waiting_);
+	}
+
+	// An operation on this key has failed.
+	void complain(std::size_t number, std::string_view key, kv::Error error) {
+		const bool late = error == kv::Error::unavailable || error == kv::Error::timeout;
+		const std::string reason = late || error == kv::Error::lost ? router_->reason(key) : std::string();
+		complain(number, std::string(kv::sentence_of(error)) + (reason.empty() ? "" : ": ") + reason);
+		unreachable_ = unreachable_ || late;
 	}
 
 	// Counts a failure and prints it; `number` is the line, or 0 for the whole file.
@@ -151,7 +156,7 @@ private:
 	}
 
 	void print_stats() const {
-		const kv::ClientCounters counters = shards_->counters();
+		const kv::ClientCounters counters = router_->counters();
 		fmt::print(stderr,
 			"kv_client: {}: {} operations, {} messages, {} eager, {} read, {} written, {} leased, {} one-sided, {} "
 			"under way at most\n",
@@ -162,8 +167,9 @@ private:
 	const Options& options_;
 	std::string name_;
 	bool alone_;
-	std::unique_ptr<kv::Shards> shards_;
+	std::unique_ptr<kv::Router> router_;
 	std::size_t failures_ = 0, under_way_ = 0;
+	bool unreachable_ = false;  // an operation waited for its server until its deadline
 	std::unordered_set<std::string> setting_;
 	async::List<async::Waiter> waiting_;
 };
@@ -179,6 +185,7 @@ int run(Options options) {
 																  : kv::Protocol::automatic,
 		.form = options.rndv == "write" ? kv::Form::write : kv::Form::read,
 		.one_sided = options.one_sided};
+	options.how.timeout = options.timeout_ms == 0 ? never : Nanoseconds{options.timeout_ms} * 1'000'000;
 	if (!options.eager_max.empty())
 		client.eager_max = options.settings.eager_max = static_cast<std::uint32_t>(*parse_size(options.eager_max));
 	auto session = kv::Session::open({.host = options.server,
@@ -238,6 +245,10 @@ int main(int argc, char** argv) {
 		->capture_default_str()
 		->check(CLI::IsMember({"rdma", "tcp"}));
 	tools::add_device_option(app, options.device);
+	app.add_option("--timeout-ms", options.timeout_ms,
+		   "Milliseconds after which an operation without an answer fails; 0: no limit")
+		->capture_default_str()
+		->check(CLI::Range(0u, 86'400'000u));
 	app.add_flag("--one-sided", options.one_sided,
 		"GET values that the server publishes by RDMA READ alone (kv_server --one-sided)");
 	app.add_flag("--stats", options.stats, "Print what each client did on standard error");

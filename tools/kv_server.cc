@@ -75,7 +75,9 @@ int run(const Options& options) {
 		"memory {}, trusts {}\n",
 		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, options.settings.rx_depth,
 		options.settings.tx_depth, options.settings.eager_max, options.settings.memory, trust->description());
-	if (join) fmt::print("kv_server: joined {} as {}\n", options.join, service.name());
+	if (join)
+		fmt::print(
+			"kv_server: joined {} as {} (a cache: values do not move with their keys)\n", options.join, service.name());
 	std::fflush(stdout);
 	service.run();
 	const kv::ServerCounters& counters = service.counters();
@@ -142,7 +144,9 @@ void add_options(CLI::App& app, Options& options) {
 		->capture_default_str()
 		->check(CLI::Range(10u, 600'000u));
 	app.add_option("--join", options.join,
-		   "Join the cluster of this prefix while the server runs; its clients give the server a share of the keys")
+		   "Join the cluster of this prefix while the server runs; its clients give the server a share of the keys. "
+		   "The "
+		   "cluster is a cache: when a server joins or leaves, keys that change their server are missing or old")
 		->type_name("etcd://HOST:2379/PREFIX");
 	app.add_option("--name", options.name,
 		"HOST[:PORT] at which clients reach a server that joins (default: --listen and --port, which must then be one "

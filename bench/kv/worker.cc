@@ -36,7 +36,7 @@ struct Phase {
 
 // Executes one operation after the other until the phase is done. `window` lanes of each client run
 // at once.
-Task<void> lane(kv::Client& client, Phase& phase, Key& key) {
+Task<void> lane(kv::Router& client, Phase& phase, Key& key) {
 	const bool setting = phase.cell.op == Op::set;
 	while (phase.begun < phase.wanted && phase.failure.empty()) {
 		const Nanoseconds begun = monotonic_now();
@@ -70,7 +70,7 @@ Task<void> lane(kv::Client& client, Phase& phase, Key& key) {
 }
 
 // Sets all keys, so that GETs find them.
-Task<void> set_all(kv::Client& client, std::vector<Key>& all, const Values& values, std::string& failure) {
+Task<void> set_all(kv::Router& client, std::vector<Key>& all, const Values& values, std::string& failure) {
 	for (Key& key : all) {
 		const kv::Bytes value = values.of(key.number);
 		const auto set = co_await client.set(key.name, value);
@@ -80,7 +80,7 @@ Task<void> set_all(kv::Client& client, std::vector<Key>& all, const Values& valu
 }
 
 // Adds to `wrong` the number of keys that were set and now have another value.
-Task<void> check_all(kv::Client& client, const std::vector<Key>& all, const Values& values, std::uint64_t& wrong) {
+Task<void> check_all(kv::Router& client, const std::vector<Key>& all, const Values& values, std::uint64_t& wrong) {
 	for (const Key& key : all) {
 		if (!key.set) continue;
 		const auto got = co_await client.get(key.name);
@@ -103,7 +103,7 @@ void register_memory(channel::MemoryPool& pool, const Cell& cell, std::size_t re
 }
 
 // The counts of clients since they connected.
-Repetition counted(std::span<const std::unique_ptr<kv::Client>> clients, kv::Session& session) {
+Repetition counted(std::span<const std::unique_ptr<kv::Router>> clients, kv::Session& session) {
 	kv::ClientCounters sum;
 	for (const auto& client : clients) sum += client->counters();
 	return {.messages = sum.records_sent + sum.records_received,
@@ -122,7 +122,7 @@ void subtract(Repetition& after, const Repetition& before) {
 		after.*each -= before.*each;
 }
 
-std::vector<std::uint64_t> operations_of(std::span<const std::unique_ptr<kv::Client>> clients) {
+std::vector<std::uint64_t> operations_of(std::span<const std::unique_ptr<kv::Router>> clients) {
 	std::vector<std::uint64_t> operations;
 	for (const auto& client : clients) operations.push_back(client->counters().operations);
 	return operations;
@@ -140,7 +140,7 @@ void fail(Repetition& run, const std::string& why) { why.copy(run.failure, sizeo
 
 std::string Worker::connect(std::uint32_t count) {
 	while (clients_.size() < count) {
-		auto client = session_.connect_now({.one_sided = options_.one_sided});
+		auto client = kv::Router::open_now(session_, {.one_sided = options_.one_sided});
 		if (!client) return client.error();
 		clients_.push_back(std::move(*client));
 	}
@@ -157,15 +157,19 @@ std::uint64_t Worker::check_values(const Cell& cell, const Load& load) {
 std::string Worker::prepare(const Cell& cell, Load& load) {
 	std::string failure;
 	for (std::uint32_t i = 0; i < cell.clients; ++i) {
-		kv::ClientOptions& options = clients_[i]->options();
-		options.protocol = cell.proto == Proto::eager ? kv::Protocol::eager
-			: cell.proto == Proto::rndv               ? kv::Protocol::rendezvous
-													  : kv::Protocol::automatic;
-		options.one_sided = false;
-		options.form = cell.form == Form::write ? kv::Form::write : kv::Form::read;
+		const auto set_options = [&](bool one_sided) {
+			clients_[i]->adjust([&](kv::ClientOptions& options) {
+				options.protocol = cell.proto == Proto::eager ? kv::Protocol::eager
+					: cell.proto == Proto::rndv               ? kv::Protocol::rendezvous
+															  : kv::Protocol::automatic;
+				options.one_sided = one_sided;
+				options.form = cell.form == Form::write ? kv::Form::write : kv::Form::read;
+			});
+		};
+		set_options(false);
 		if (cell.op == Op::get) session_.loop().complete(set_all(*clients_[i], load.keys[i], load.values, failure));
 		// The server publishes a key when a client first asks for it.
-		options.one_sided = cell.proto == Proto::one_sided;
+		set_options(cell.proto == Proto::one_sided);
 	}
 	return failure;
 }

@@ -10,7 +10,7 @@
 
 #include "bench/kv/cell.h"
 #include "bench/kv/values.h"
-#include "lib/kv/session.h"
+#include "lib/kv/router.h"
 
 namespace verbena::kvbench {
 
@@ -61,7 +61,7 @@ private:
 	kv::Session& session_;
 	WorkerOptions options_;
 	std::uint64_t runs_ = 0;
-	std::vector<std::unique_ptr<kv::Client>> clients_;
+	std::vector<std::unique_ptr<kv::Router>> clients_;
 };
 
 }  // namespace verbena::kvbench

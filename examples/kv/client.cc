@@ -2,19 +2,19 @@
 #include <cstdio>
 #include <string>
 
-#include "lib/kv/session.h"
+#include "lib/kv/router.h"
 
 using namespace verbena;
 using async::Task;
 
-Task<void> set(kv::Client& client, std::string key, std::string value, int& left) {
+Task<void> set(kv::Router& client, std::string key, std::string value, int& left) {
 	const kv::Bytes bytes = kv::bytes_of(std::string_view(value));
 	const auto done = co_await client.set(key, bytes);  // the server has acknowledged it
 	if (!done) std::fprintf(stderr, "%s: %s\n", key.c_str(), std::string(kv::sentence_of(done.error())).c_str());
 	--left;
 }
 
-Task<void> get(kv::Client& client, std::string_view key, std::size_t& size) {
+Task<void> get(kv::Router& client, std::string_view key, std::size_t& size) {
 	const auto value = co_await client.get(key);  // Error::missing if there is no such key
 	size = value ? value->size : 0;
 }
@@ -25,11 +25,12 @@ int main(int count, char** arguments) {
 	auto protection = trust ? channel::make_client_protection(*trust) : std::unexpected(trust.error());
 	if (!protection) return std::fprintf(stderr, "%s\n", protection.error().c_str()), 1;
 	auto session = kv::Session::open({.host = arguments[1], .port = kv::port_default, .protection = *protection});
-	auto client = session ? (*session)->connect_now({}) : std::unexpected(session.error());
+	auto client = session ? kv::Router::open_now(**session, {}) : std::unexpected(session.error());
 	if (!client) return std::fprintf(stderr, "%s\n", client.error().c_str()), 1;
 	async::Loop& loop = (*session)->loop();
 	int left = 100;
-	for (int i = 0; i < 100; ++i) loop.spawn(set(**client, "key " + std::to_string(i), std::string(1000 * i, 'v'), left));
+	for (int i = 0; i < 100; ++i)
+		loop.spawn(set(**client, "key " + std::to_string(i), std::string(1000 * i, 'v'), left));
 	loop.run_until([&] { return left == 0; });
 	std::size_t size = 0;
 	loop.complete(get(**client, "key 99", size));

@@ -1,252 +1,15 @@
-// The C interface (verbena/kv.h): each handle has one Session and its Shards.
-//
-// Threads: a call holds its handle's lock and runs the session's loop until its operation is done.
-// Owns: a Core belongs to its handle and to all values in registered memory that are not released.
+// The functions of verbena/kv.h: they check arguments, take the handle's lock and call the Handle.
 #include "lib/include/verbena/kv.h"
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
-#include <new>
-#include <unordered_map>
-#include <unordered_set>
 
-#include "lib/kv/shards.h"
+#include "lib/kv/handle.h"
 
 namespace verbena::kv {
 namespace {
 
-// The part of a handle that outlives it: values that are not released lie in the session's memory.
-struct Core {
-	std::mutex lock;
-	std::unique_ptr<Session> session;
-	// The caller's values in registered memory, by the address at which the value begins.
-	std::unordered_map<const void*, channel::Buffer> registered;
-};
-
-// Precedes each value that the caller owns, in its headroom. kv_release() finds it there.
-struct ValueHeader {
-	static constexpr std::uint64_t magic_number = 0x7665'7262'656e'6176;
-	std::uint64_t magic = magic_number;
-	std::shared_ptr<Core> core;  // null: the value lies on the heap
-};
-constexpr std::size_t headroom = 64;
-static_assert(sizeof(ValueHeader) <= headroom);
-
-char* as_text(std::byte* at) { return reinterpret_cast<char*>(at); }
-
 thread_local std::string open_error;  // for kv_last_error(NULL)
-
-// The object behind a kv_handle. Every method but the constructor needs the core's lock.
-class Handle {
-public:
-	explicit Handle(std::shared_ptr<Core> of) : core(std::move(of)) {}
-
-	// Sets last_error and returns the enum kv_result. A null client means that the key's server is
-	// not reached.
-	int fail(Error error, const Client* client) {
-		last_error = sentence_of(error);
-		if (client == nullptr) last_error += ": " + shards->unreachable_reason();
-		else if (error == Error::lost && client->lost()) last_error += ": " + client->why_lost();
-		switch (error) {
-			case Error::missing: return KV_MISSING;
-			case Error::empty_key: return KV_EMPTY_KEY;
-			case Error::long_key: return KV_LONG_KEY;
-			case Error::long_value: return KV_LONG_VALUE;
-			case Error::full: return KV_FULL;
-			case Error::unsupported: return KV_UNSUPPORTED;
-			case Error::no_memory: return KV_NO_MEMORY;
-			case Error::lost: return KV_LOST;
-		}
-		return KV_INVALID;
-	}
-
-	int set(std::string_view key, Bytes value);
-	int set_async(std::string_view key, Bytes value);
-	int get(std::string_view key, char** value, std::size_t* length);
-	int remove(std::string_view key);
-	int flush();
-	char* alloc(std::size_t size);
-	// Makes the caller the owner of a value until kv_release(); an empty Fetched yields "".
-	char* give(Fetched fetched);
-	static Fetched copy_to_heap(const Fetched& fetched);
-	int close();
-
-	std::shared_ptr<Core> core;
-	std::unique_ptr<Shards> shards;
-	std::string last_error;
-
-private:
-	friend class verbena::kv::Running;
-	static constexpr std::size_t bytes_under_way_max = 256 << 20, operations_under_way_max = 1024;
-
-	async::Loop& loop() { return core->session->loop(); }
-	// Returns the client of the key's server, or null if that is not reached. Adapts to a change of
-	// the members first.
-	Client* client_of(std::string_view key) {
-		if (shards->changed()) loop().complete(shards->settle());
-		return shards->at(key);
-	}
-	int result_of(const std::expected<void, Error>& done, const Client* client) {
-		return done ? KV_OK : fail(done.error(), client);
-	}
-	channel::Place place_of(Bytes value) const;
-	void wait_for(std::string_view key);
-	Running set_later(Client& client, std::string key, Bytes value, std::vector<std::byte> copy);
-
-	std::unordered_set<std::string> setting_;  // keys of asynchronous SETs under way
-	std::size_t bytes_under_way_ = 0;  // the length of their values
-	// The first asynchronous SET that failed since the last flush(): code and sentence.
-	std::optional<std::pair<int, std::string>> first_error_;
-	Coroutines coroutines_;
-};
-
-// Returns the value's place if it begins a block of kv_alloc() or kv_getn(); else an empty place.
-channel::Place Handle::place_of(Bytes value) const {
-	const auto found = core->registered.find(value.data());
-	if (found == core->registered.end() || headroom + value.size() > found->second.size()) return {};
-	return {found->second, headroom, value.size()};
-}
-
-int Handle::set(std::string_view key, Bytes value) {
-	wait_for(key);
-	Client* const client = client_of(key);
-	if (client == nullptr) return fail(Error::lost, client);
-	std::expected<void, Error> done;
-	loop().complete([](Client& client, std::string_view key, Bytes value, channel::Place place,
-						std::expected<void, Error>& done) -> async::Task<void> {
-		if (place.buffer) done = co_await client.set(key, std::move(place));
-		else done = co_await client.set(key, value);
-	}(*client, key, value, place_of(value), done));
-	return result_of(done, client);
-}
-
-int Handle::set_async(std::string_view key, Bytes value) {
-	wait_for(key);
-	Client* const client = client_of(key);
-	if (client == nullptr || client->lost()) return fail(Error::lost, client);
-	const auto crowded = [&] {
-		return setting_.size() >= operations_under_way_max ||
-			(bytes_under_way_ > 0 && bytes_under_way_ + value.size() > bytes_under_way_max);
-	};
-	if (crowded()) loop().run_until([&] { return !crowded(); });
-	// The caller may reuse its memory when this returns. A value that goes by rendezvous is copied
-	// to registered memory before set_later() first suspends; an eager one is copied here.
-	std::vector<std::byte> copy;
-	if (client->is_eager(key.size(), value.size())) copy.assign(value.begin(), value.end());
-	set_later(*client, std::string(key), value, std::move(copy));
-	return KV_OK;
-}
-
-Running Handle::set_later(Client& client, std::string key, Bytes value, std::vector<std::byte> copy) {
-	if (!copy.empty()) value = copy;
-	const auto [entry, fresh] = setting_.insert(key);
-	check(fresh, "the SETs of one key wait for each other");
-	const std::size_t size = value.size();
-	bytes_under_way_ += size;
-	const auto done = co_await client.set(key, value);
-	if (!done && !first_error_) {
-		const int code = fail(done.error(), &client);
-		first_error_ = {code, last_error};
-	}
-	bytes_under_way_ -= size;
-	setting_.erase(key);
-}
-
-// Waits for an asynchronous SET of this key, so that operations on one key keep their order.
-void Handle::wait_for(std::string_view key) {
-	if (setting_.empty()) return;
-	const std::string name(key);
-	loop().run_until([&] { return !setting_.contains(name); });
-}
-
-int Handle::flush() {
-	loop().run_until([&] { return setting_.empty(); });
-	const auto error = std::exchange(first_error_, std::nullopt);
-	if (!error) return KV_OK;
-	last_error = error->second;
-	return error->first;
-}
-
-int Handle::get(std::string_view key, char** value, std::size_t* length) {
-	wait_for(key);
-	Client* const client = client_of(key);
-	if (client == nullptr) return fail(Error::lost, client);
-	std::expected<Fetched, Error> fetched;
-	loop().complete(
-		[](Client& client, std::string_view key, std::expected<Fetched, Error>& fetched) -> async::Task<void> {
-			fetched = co_await client.get(key);
-		}(*client, key, fetched));
-	if (!fetched) return fail(fetched.error(), client);
-	// The caller may keep the value for long. A small one must not hold a block of registered
-	// memory, which has 4 KiB at least.
-	if (fetched->buffer && fetched->size <= inside_max) {
-		*fetched = copy_to_heap(*fetched);
-		if (!fetched->heap) return fail(Error::no_memory, client);
-	}
-	if (length != nullptr) *length = fetched->size;
-	*value = give(std::move(*fetched));
-	return *value == nullptr ? fail(Error::no_memory, client) : KV_OK;
-}
-
-int Handle::remove(std::string_view key) {
-	wait_for(key);
-	Client* const client = client_of(key);
-	if (client == nullptr) return fail(Error::lost, client);
-	std::expected<void, Error> done;
-	loop().complete([](Client& client, std::string_view key, std::expected<void, Error>& done) -> async::Task<void> {
-		done = co_await client.remove(key);
-	}(*client, key, done));
-	return result_of(done, client);
-}
-
-Fetched Handle::copy_to_heap(const Fetched& fetched) {
-	Fetched copy{
-		.heap = channel::make_heap_block(headroom + fetched.size + 1), .offset = headroom, .size = fetched.size};
-	if (copy.heap) std::memcpy(copy.data(), fetched.data(), fetched.size + 1);
-	return copy;
-}
-
-char* Handle::give(Fetched fetched) {
-	if (fetched.buffer) {
-		std::byte* const at = fetched.data();
-		new (fetched.buffer.data()) ValueHeader{.core = core};
-		core->registered.emplace(at, std::move(fetched.buffer));
-		return as_text(at);
-	}
-	if (!fetched.heap) {
-		fetched.heap = channel::make_heap_block(headroom + 1);
-		if (!fetched.heap) return nullptr;
-		fetched.offset = headroom;
-		fetched.heap.get()[headroom] = std::byte{0};
-	}
-	new (fetched.heap.get()) ValueHeader;
-	std::byte* const at = fetched.data();
-	(void)fetched.heap.release();
-	return as_text(at);
-}
-
-char* Handle::alloc(std::size_t size) {
-	Fetched block{.offset = headroom, .size = size};
-	if (channel::RcTransport* const transport = core->session->transport(); transport != nullptr) {
-		block.buffer = transport->memory().take(headroom + size + 1);
-	} else {
-		block.heap = channel::make_heap_block(headroom + size + 1);
-	}
-	if (!block.buffer && !block.heap) {
-		last_error = sentence_of(Error::no_memory);
-		return nullptr;
-	}
-	return give(std::move(block));
-}
-
-int Handle::close() {
-	const int result = flush();
-	shards->close();
-	loop().complete(shards->until_closed());
-	shards.reset();
-	return result;
-}
 
 // Sets the text of kv_last_error(NULL) and returns `result`.
 int fail_open(int result, std::string sentence) {
@@ -279,6 +42,10 @@ int open(const char* server, const kv_options& wanted, void** handle) {
 	if (!trust) return fail_open(KV_INVALID, trust.error());
 	auto protection = channel::make_client_protection(*trust);
 	if (!protection) return fail_open(KV_INVALID, protection.error());
+	const RouterOptions usual;
+	const Nanoseconds timeout = wanted.timeout_ms == 0 ? usual.timeout
+		: wanted.timeout_ms < 0                        ? never
+													   : static_cast<Nanoseconds>(wanted.timeout_ms) * 1'000'000;
 	auto core = std::make_shared<Core>();
 	auto session = Session::open({.host = server,
 		.port = port_default,
@@ -290,16 +57,9 @@ int open(const char* server, const kv_options& wanted, void** handle) {
 			.eager_max = client.eager_max > 0 ? client.eager_max : eager_max_default}});
 	if (!session) return fail_open(KV_UNREACHABLE, session.error());
 	core->session = std::move(*session);
-	auto opened = std::make_unique<Handle>(core);
-	std::expected<std::unique_ptr<Shards>, std::string> connected;
-	core->session->loop().complete(
-		[](Session& session, ClientOptions options,
-			std::expected<std::unique_ptr<Shards>, std::string>& connected) -> async::Task<void> {
-			connected = co_await Shards::open(session, options);
-		}(*core->session, client, connected));
-	if (!connected) return fail_open(KV_UNREACHABLE, connected.error());
-	opened->shards = std::move(*connected);
-	*handle = opened.release();
+	auto router = Router::open_now(*core->session, client, {.timeout = timeout, .retry = wanted.no_retry == 0});
+	if (!router) return fail_open(KV_UNREACHABLE, router.error());
+	*handle = std::make_unique<Handle>(std::move(core), std::move(*router)).release();
 	return KV_OK;
 }
 
@@ -441,6 +201,8 @@ const char* kv_strerror(int result) {
 		case KV_NO_MEMORY: return "this process has no memory left for the value";
 		case KV_LOST: return "the connection is lost";
 		case KV_UNREACHABLE: return "the server cannot be reached";
+		case KV_UNAVAILABLE: return "the server could not be reached in time; nothing has changed";
+		case KV_TIMEOUT: return "the server did not answer in time; a change may have been made";
 		case KV_INVALID: return "an argument is not valid";
 		default: return "not a result of this library";
 	}
@@ -449,7 +211,8 @@ const char* kv_strerror(int result) {
 int kv_read_counters(void* kv_handle, kv_counters* counters) {
 	if (counters == nullptr || counters->size < sizeof counters->size) return KV_INVALID;
 	return on(kv_handle, [&](Handle& handle) {
-		const ClientCounters of = handle.shards->counters();
+		const ClientCounters of = handle.router->counters();
+		const RouterCounters routes = handle.router->router_counters();
 		verbena::channel::RcTransport* const transport = handle.core->session->transport();
 		const kv_counters all{.size = counters->size,
 			.operations = of.operations,
@@ -460,7 +223,9 @@ int kv_read_counters(void* kv_handle, kv_counters* counters) {
 			.leased = of.leased,
 			.copied = of.copied,
 			.registrations = transport == nullptr ? 0 : transport->memory().counters().registrations,
-			.one_sided = of.one_sided};
+			.one_sided = of.one_sided,
+			.connects = routes.connects,
+			.retries = routes.retries};
 		const std::size_t known = std::min(counters->size, sizeof all);
 		std::memcpy(counters, &all, known);
 		std::memset(reinterpret_cast<std::byte*>(counters) + known, 0, all.size - known);

@@ -1,4 +1,5 @@
-// Client: the client's side of the key-value store, on a channel of its own.
+// Client: one connection of a client of the key-value store, on a channel of its own. A Router
+// (router.h) has one for each server and makes it anew; programs use that.
 //
 //     auto client = co_await Client::open(std::move(channel), {});
 //     auto done = co_await (*client)->set("key", bytes);  // std::expected<void, Error>
@@ -31,25 +32,12 @@
 #include <vector>
 
 #include "lib/async/job.h"
-#include "lib/channel/heap_message.h"
+#include "lib/kv/call.h"
 #include "lib/kv/index_format.h"
 #include "lib/kv/outbox.h"
 #include "lib/kv/running.h"
 
 namespace verbena::kv {
-
-enum class Error : std::uint8_t {
-	missing,      // the key does not exist
-	empty_key,
-	long_key,
-	long_value,
-	full,         // the store has reached its memory limit
-	unsupported,  // rendezvous over a channel that is not direct
-	no_memory,    // this process has no registered memory left
-	lost,         // the connection ended; whether the store has changed is unknown
-};
-// Returns one sentence that says what happened and, where there is a remedy, suggests it.
-std::string_view sentence_of(Error error);
 
 // A SET by rendezvous moves its value by the server's RDMA READ or by the client's RDMA WRITE.
 enum class Form : std::uint8_t { read, write };
@@ -62,6 +50,7 @@ struct ClientOptions {
 	std::uint32_t message_max = 8192;  // the most bytes of a message that has several records
 	std::size_t headroom = 0;  // free bytes before each fetched value, for the caller's use
 	bool one_sided = false;  // GETs are one-sided; open() fails if the server publishes nothing
+	std::uint64_t id = 0;  // Hello::client; 0: changes have no ids
 };
 
 // Totals since open().
@@ -92,25 +81,8 @@ struct ClientCounters {
 	}
 };
 
-// A fetched value. A NUL, which `size` does not count, follows its last byte.
-struct Fetched {
-	// Holds a value that was read by RDMA READ: a block of registered memory of at least 4 KiB,
-	// which the caller should free soon.
-	channel::Buffer buffer;
-	channel::HeapBlock heap;  // holds any other value
-	std::size_t offset = 0;  // where the value begins in its block
-	std::size_t size = 0;  // bytes
-
-	std::byte* data() const { return (buffer ? buffer.data() : heap.get()) + offset; }
-	Bytes bytes() const { return {data(), size}; }
-};
-
-class Client final : private async::Timer, private async::TurnEnd {
+class Client final : private CallMaker, private async::Timer, private async::TurnEnd {
 public:
-	class Call;
-	class Getting;
-	template <class T> using Result = std::expected<T, Error>;
-
 	// Exchanges Hello messages with the server; fails at the deadline. The error is one sentence.
 	static async::Task<std::expected<std::unique_ptr<Client>, std::string>> open(
 		std::unique_ptr<channel::Channel> channel, ClientOptions options, Nanoseconds deadline = never);
@@ -123,8 +95,16 @@ public:
 	Getting get(std::string_view key);
 	Call remove(std::string_view key);
 
+	// Takes a call of a Router, which gets it back if the connection is lost.
+	void start(Call& call) override;
+	void forget(Call& call) override;
+
 	// Closes the channel. Operations that have no answer yet fail with Error::lost.
 	void close() { channel_->close(); }
+	// Closes the channel when no operation is under way any more.
+	void close_when_done();
+	// Ends the connection because its server is silent.
+	void give_up();
 
 	// True if a SET of a key and a value with these lengths is eager; else it goes by rendezvous.
 	bool is_eager(std::size_t key, std::size_t value) const;
@@ -137,6 +117,11 @@ public:
 	// The number of operations that have started and wait for their answer.
 	std::uint32_t under_way() const { return under_way_; }
 	bool lost() const { return lost_; }
+	// co_await until_lost() resumes the caller when the connection is lost.
+	async::Park until_lost() { return async::Park(until_lost_); }
+	// The time of the last message from the server.
+	Nanoseconds heard() const { return heard_; }
+	const Hello& server() const { return server_; }
 	// One sentence; call it only once the connection is lost.
 	std::string why_lost() const;
 
@@ -161,23 +146,28 @@ private:
 	Client(std::unique_ptr<channel::Channel> channel, const ClientOptions& options, const Hello& server,
 		const Published& published);
 
-	void start(Call& call);
+	void expired(Call&) override { check(false, "a call of a Client has no deadline"); }
 	void submit(Call& call);
 	void submit_eager(Call& call, Operation operation);
-	Running set_by_read(std::uint32_t number, channel::Place place, std::string key);
+	Running set_by_read(std::uint32_t number, channel::Place place);
 	Running write_value(std::uint32_t number, RemoteMemory to);
 	Running read_value(std::uint32_t number, std::uint32_t lease, RemoteMemory from);
 	Running read_published(std::uint32_t number);
 	void deliver_published(std::uint32_t number, channel::Buffer buffer, std::size_t offset, std::size_t size);
 	bool is_wanted(std::uint32_t number, bool good);
-	std::byte* put_request(RequestHeader header, std::string_view key, std::size_t more);
+	std::byte* put_request(RequestHeader header, const Call& call, std::size_t more, Bytes body = {});
+	std::byte* put_header(RequestHeader header, std::size_t more = 0, Bytes body = {});
 	std::uint32_t take_slot(Call& call);
 	Slot* slot_of(std::uint32_t number);
 	void finish(Slot& slot, std::optional<Error> error);
-	void forget(Call& call);
+	void refuse(Slot& slot);
+	Call* free(Slot& slot);
+	void go_on();
+	void give_back(Call& call);
+	void leave();
 	async::Task<void> receive();
 	bool handle(const Answer& answer);
-	void deliver_eager(Call& call, Bytes value);
+	std::optional<Error> deliver_eager(Call& call, Bytes value);
 	void fail_all();
 	void release(std::uint32_t lease);
 	void expire() override;
@@ -195,67 +185,21 @@ private:
 	async::List<async::Waiter> waiting_;  // calls that wait for a slot
 	std::vector<std::uint32_t> releases_;  // leases that the next requests release
 	std::uint64_t records_seen_ = 0;  // `records_sent` when turn_ends() last ran
-	bool lost_ = false;
-	std::string breach_;  // the server's breach of the protocol, if there was one
+	bool lost_ = false, closing_ = false;  // closing_: close_when_done() was called
+	std::string breach_;  // why this end ended the connection, if it did
+	Nanoseconds heard_;
+	async::List<async::Waiter> until_lost_;
 	ClientCounters counters_;
 	async::Job reader_;
 	Coroutines coroutines_;
 };
 
-// An operation, as an awaitable that lives in the caller's coroutine frame. Its destruction before
-// the answer abandons the operation.
-class Client::Call : public async::Waiter {
-public:
-	enum class Kind : std::uint8_t { get, set, remove };
-	Call(Client& client, Kind kind, std::string_view key, Bytes value, channel::Place place)
-		: client_(client), kind_(kind), key_(key), value_(value), place_(std::move(place)) {}
-	Call(const Call&) = delete;
-	Call& operator=(const Call&) = delete;
-	~Call() { client_.forget(*this); }
-
-	bool await_ready() {
-		client_.start(*this);
-		return done_;
-	}
-	void await_suspend(std::coroutine_handle<> handle) {
-		coroutine = handle;
-		suspended_ = true;
-		if (!submitted_) client_.waiting_.push_back(*this);
-	}
-	Result<void> await_resume() const {
-		if (error_) return std::unexpected(*error_);
-		return {};
-	}
-
-protected:
-	friend class Client;
-	Client& client_;
-	Kind kind_;
-	bool submitted_ = false, suspended_ = false, done_ = false;
-	std::uint32_t number_ = 0;
-	std::string_view key_;
-	Bytes value_;
-	channel::Place place_;
-	std::optional<Error> error_;
-	Fetched fetched_;
-};
-
-// A GET, whose result has a value.
-class Client::Getting : public Call {
-public:
-	using Call::Call;
-	Result<Fetched> await_resume() {
-		if (error_) return std::unexpected(*error_);
-		return std::move(fetched_);
-	}
-};
-
-inline Client::Call Client::set(std::string_view key, Bytes value) { return {*this, Call::Kind::set, key, value, {}}; }
-inline Client::Call Client::set(std::string_view key, channel::Place value) {
+inline Call Client::set(std::string_view key, Bytes value) { return {*this, Call::Kind::set, key, value, {}}; }
+inline Call Client::set(std::string_view key, channel::Place value) {
 	const Bytes bytes = value.bytes();
 	return {*this, Call::Kind::set, key, bytes, std::move(value)};
 }
-inline Client::Getting Client::get(std::string_view key) { return {*this, Call::Kind::get, key, {}, {}}; }
-inline Client::Call Client::remove(std::string_view key) { return {*this, Call::Kind::remove, key, {}, {}}; }
+inline Getting Client::get(std::string_view key) { return {*this, Call::Kind::get, key, {}, {}}; }
+inline Call Client::remove(std::string_view key) { return {*this, Call::Kind::remove, key, {}, {}}; }
 
 }  // namespace verbena::kv

@@ -64,7 +64,8 @@ protected:
 	std::unique_ptr<channel::Channel> connect_without_greeting() {
 		auto [ours, theirs] = transports_.connect();
 		auto& served = connections_.emplace_back(std::make_unique<Served>());
-		served->connection = std::make_unique<Connection>(*store_, std::move(theirs), server_options_, counters_);
+		served->connection =
+			std::make_unique<Connection>(*store_, sessions_, std::move(theirs), server_options_, counters_);
 		loop_.spawn(serve(*served->connection, served->why));
 		return std::move(ours);
 	}
@@ -102,6 +103,7 @@ protected:
 	channel::testing_tools::TwoTransports transports_{loop_};
 	ServerOptions server_options_;
 	ServerCounters counters_;
+	Sessions sessions_{1};
 	std::unique_ptr<Store> store_;
 	std::vector<std::unique_ptr<Served>> connections_;
 	std::vector<std::unique_ptr<Client>> clients_;

@@ -97,36 +97,55 @@ LmdbJournal::~LmdbJournal() {
 	if (lock_ >= 0) ::close(lock_);
 }
 
-std::expected<void, std::string> LmdbJournal::read_all(const std::function<bool(std::string_view, Bytes)>& take) {
+// Passes every entry of LMDB's table to `take`, which returns 0, MDB_NOTFOUND to end, or an error.
+std::expected<void, std::string> LmdbJournal::walk(const std::function<int(std::string_view, std::string_view)>& take) {
 	MDB_txn* transaction = nullptr;
 	MDB_cursor* cursor = nullptr;
 	int error = mdb_txn_begin(environment_, nullptr, MDB_RDONLY, &transaction);
 	if (error == 0) error = mdb_cursor_open(transaction, table_, &cursor);
-	bool good = true;
-	for (MDB_val name, value; error == 0 && good;) {
+	for (MDB_val name, value; error == 0;) {
 		error = mdb_cursor_get(cursor, &name, &value, MDB_NEXT);
-		if (error != 0) break;
-		std::string_view key = text_at(name).substr(1), rest = text_at(value);
-		const char kind = text_at(name).front();
-		if (kind == about) continue;
-		if (kind == long_key) {
-			// The value begins with the key's length and the key.
-			std::uint32_t length = 0;
-			if (rest.size() >= sizeof length) std::memcpy(&length, rest.data(), sizeof length);
-			if (length <= short_max || length > key_max || rest.size() - sizeof length < length) {
-				error = MDB_CORRUPTED;
-				break;
-			}
-			key = rest.substr(sizeof length, length);
-			rest = rest.substr(sizeof length + length);
-		}
-		if (key.empty() || rest.size() > value_max) error = MDB_CORRUPTED;
-		else good = take(key, bytes_of(rest));
+		if (error == 0) error = take(text_at(name), text_at(value));
 	}
 	if (cursor != nullptr) mdb_cursor_close(cursor);
 	if (transaction != nullptr) mdb_txn_abort(transaction);
 	if (error != 0 && error != MDB_NOTFOUND) return std::unexpected(folder_ + ": " + mdb_strerror(error));
 	return {};
+}
+
+std::expected<void, std::string> LmdbJournal::read_all(const std::function<bool(std::string_view, Bytes)>& take) {
+	return walk([&](std::string_view name, std::string_view value) {
+		std::string_view key = name.substr(1);
+		if (name.front() == about) return 0;
+		if (name.front() == long_key) {
+			// The value begins with the key's length and the key.
+			std::uint32_t length = 0;
+			if (value.size() >= sizeof length) std::memcpy(&length, value.data(), sizeof length);
+			if (length <= short_max || length > key_max || value.size() - sizeof length < length) return MDB_CORRUPTED;
+			key = value.substr(sizeof length, length);
+			value = value.substr(sizeof length + length);
+		}
+		if (key.empty() || value.size() > value_max) return MDB_CORRUPTED;
+		return take(key, bytes_of(value)) ? 0 : MDB_NOTFOUND;
+	});
+}
+
+std::expected<void, std::string> LmdbJournal::read_notes(const std::function<void(std::string_view, Bytes)>& take) {
+	return walk([&](std::string_view name, std::string_view value) {
+		if (name.front() == about) take(name.substr(1), bytes_of(value));
+		return 0;
+	});
+}
+
+void LmdbJournal::write_note(std::string_view name, Bytes value) {
+	if (!begin()) return;
+	const std::string whole = about + std::string(name);
+	MDB_val key = value_of(whole), content = value_of(text_of(value));
+	if (const int error = mdb_put(transaction_, table_, &key, &content, 0); error != 0) fail(error);
+}
+
+void LmdbJournal::erase_note(std::string_view name) {
+	if (begin()) erase(about + std::string(name));
 }
 
 void LmdbJournal::fail(int error) {
@@ -159,10 +178,12 @@ void LmdbJournal::set(std::string_view key, Bytes value) {
 }
 
 void LmdbJournal::remove(std::string_view key) {
-	if (!begin()) return;
-	const std::string name = name_for(key);
-	MDB_val as_key = value_of(name);
-	if (const int error = mdb_del(transaction_, table_, &as_key, nullptr); error != 0 && error != MDB_NOTFOUND)
+	if (begin()) erase(name_for(key));
+}
+
+void LmdbJournal::erase(const std::string& name) {
+	MDB_val key = value_of(name);
+	if (const int error = mdb_del(transaction_, table_, &key, nullptr); error != 0 && error != MDB_NOTFOUND)
 		fail(error);
 }
 

@@ -34,6 +34,12 @@ public:
 	// false. The error is one sentence.
 	std::expected<void, std::string> read_all(const std::function<bool(std::string_view key, Bytes value)>& take);
 
+	// Notes are facts of the server beside keys and values, by a name of up to 500 bytes. They are
+	// written with the next commit, like changes.
+	void write_note(std::string_view name, Bytes value);
+	void erase_note(std::string_view name);
+	std::expected<void, std::string> read_notes(const std::function<void(std::string_view name, Bytes value)>& take);
+
 	// Journal
 	void set(std::string_view key, Bytes value) override;
 	void remove(std::string_view key) override;
@@ -49,6 +55,9 @@ private:
 	int start(std::size_t bytes_max);
 	bool begin();
 	void fail(int error);
+	void erase(const std::string& name);
+	std::expected<void, std::string> walk(
+		const std::function<int(std::string_view name, std::string_view value)>& take);
 
 	std::string folder_;
 	int lock_ = -1;  // descriptor of the lock file

@@ -40,6 +40,8 @@ public:
 	// Copies `body`, if it is still queued, so that its owner may free it.
 	void detach(Bytes body);
 
+	// True if all records have been sent.
+	bool empty() const { return waiting_.empty() && !sending_; }
 	// True while more than 1 MiB waits to be sent.
 	bool crowded() const { return queued_ > queue_max; }
 	// co_await until_room() resumes the caller when the outbox is no longer crowded, or the channel

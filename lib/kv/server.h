@@ -8,9 +8,11 @@
 // request's arrival and its answer. So the store is linearizable for each key. Requests of one
 // client that are under way together have no order among themselves.
 //
+// A change with an id is executed once, however often it arrives (sessions.h).
+//
 // Threads: one, that of the channel's loop.
 // Owns: the channel, and the leases that it granted to this client.
-// Lifetime: the connection dies before the store and the counters.
+// Lifetime: the connection dies before the store, the sessions and the counters.
 // Errors: the client is untrusted. A malformed or unexpected record closes the client's connection
 //   and counts in `malformed`. A stalled client loses its leases when they expire, and its
 //   connection if its value could not be read in time.
@@ -18,12 +20,14 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/async/loop.h"
 #include "lib/kv/outbox.h"
 #include "lib/kv/running.h"
+#include "lib/kv/sessions.h"
 #include "lib/kv/store.h"
 
 namespace verbena::kv {
@@ -37,7 +41,7 @@ struct ServerOptions {
 	// Rendezvous of one client under way at once; further ones wait in a queue. A few keep the wire
 	// busy, and their values stay in the cache: with 64 at once, values of 64 KiB move at a third
 	// of the rate. Must be below 4096, or the numbers of leases would collide (number_of() in
-	// server.cc).
+	// server_values.cc).
 	std::uint32_t rendezvous_max = 16;
 	std::uint32_t message_max = 8192;  // bytes of a message that has several records
 	// The time after which a lease expires, to read or to write a value.
@@ -54,20 +58,25 @@ struct ServerCounters {
 	// were copied to registered memory for such a lease.
 	std::uint64_t eager_gets = 0, leased_gets = 0, staged = 0;
 	std::uint64_t leases_expired = 0, places_expired = 0;  // leases to read; to write a new value
+	std::uint64_t repeated = 0;  // changes that were executed before and arrived again
 	std::uint64_t indexes_granted = 0;  // clients that got the right to read the index
 	std::uint64_t malformed = 0;  // connections that were closed for a breach of the protocol
 };
 
 class Connection final : private async::Timer {
 public:
-	Connection(Store& store, std::unique_ptr<channel::Channel> channel, const ServerOptions& options,
-		ServerCounters& counters);
+	Connection(Store& store, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
+		const ServerOptions& options, ServerCounters& counters);
 	~Connection();
 
 	// Serves the client until its channel has closed. Returns one sentence that says why it closed;
 	// empty if the client closed the connection in order.
 	async::Task<std::string> serve();
 	channel::Channel& channel() { return *channel_; }
+	// Executes no request any more and says so to the client, behind the answers to all others.
+	void stop();
+	// True while answers wait to be sent.
+	bool answering() const { return !outbox_.empty(); }
 
 private:
 	friend class Running;
@@ -79,6 +88,7 @@ private:
 		channel::Lease lease;
 		Value value;  // the version
 		std::uint32_t number = 0;  // the number of the SET_WRITE request
+		std::uint64_t order = 0;  // its ChangeId::order; 0: it has no id
 		std::uint32_t generation = 0;  // one more with each use of this entry of grants_
 		Nanoseconds deadline = 0;  // the time at which the grant expires
 		bool in_use = false, is_place = false;  // is_place: the client may write
@@ -87,14 +97,17 @@ private:
 	// after that wait, so it holds no memory.
 	struct Queued {
 		RequestHeader header;
+		std::uint64_t order = 0;  // ChangeId::order; 0: it has no id
 		std::string key;
 		RemoteMemory remote;  // SET_READ: the value in the client's memory
 	};
 
-	async::Task<bool> greet();
+	async::Task<std::string> greet();
 	bool handle(const Request& request);
+	std::optional<Status> status_without(std::uint64_t order) const;
+	template <class Execute> Status execute_once(std::uint64_t order, Execute execute);
 	void get(const RequestHeader& header, std::string_view key);
-	void set(const Request& request);
+	void set(const Request& request, std::uint64_t order);
 	bool finish_written(std::uint32_t number);
 	void begin(Queued request);
 	void begin_queued();
@@ -116,6 +129,8 @@ private:
 	void answer_value(std::uint32_t number, Value value);
 
 	Store& store_;
+	Sessions& sessions_;
+	ChangeSession* session_ = nullptr;  // null: the client has no id
 	std::unique_ptr<channel::Channel> channel_;
 	ServerOptions options_;
 	ServerCounters& counters_;
@@ -131,6 +146,7 @@ private:
 	std::deque<std::uint32_t> reading_;
 	Nanoseconds read_deadline_ = never;  // for the front READ
 	bool read_overdue_ = false;  // read_deadline_ has passed once; the grace period runs
+	bool stopping_ = false;
 	std::string given_up_;  // why this end closed the connection; empty: it did not
 	channel::Lease index_;  // the client's right to read the index, while it is connected
 	bool one_sided_ = false;  // the client has asked for the index
@@ -138,5 +154,14 @@ private:
 	Nanoseconds next_expiry_ = never;
 	Coroutines coroutines_;
 };
+
+// Executes a change unless it was executed before. A rendezvous is checked again when its value has
+// arrived: a copy of it on another connection may have been faster.
+template <class Execute> Status Connection::execute_once(std::uint64_t order, Execute execute) {
+	if (const auto status = status_without(order)) return *status;
+	const Status status = execute();
+	if (order != 0 && status == Status::good) sessions_.keep(*session_, order);
+	return status;
+}
 
 }  // namespace verbena::kv

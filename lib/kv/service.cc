@@ -1,5 +1,6 @@
 #include "lib/kv/service.h"
 
+#include "base/random.h"
 #include "lib/kv/placement.h"
 
 namespace verbena::kv {
@@ -7,7 +8,7 @@ namespace {
 
 using async::Task;
 
-constexpr Nanoseconds drain_patience = 1'500'000'000, count_interval = 10'000'000;
+constexpr Nanoseconds drain_patience = 1'500'000'000, answers_patience = 500'000'000, count_interval = 10'000'000;
 // Registered memory in addition to the store's limit: copies of small values for leases, free
 // blocks of other size classes, new versions beside those that they will replace (Item::credit),
 // and long messages that are being received, at least one of 64 MiB.
@@ -15,8 +16,8 @@ constexpr std::size_t memory_margin = 256 << 20;
 
 // A client that is being served. It is linked in Service::open_, so that stop() can close it.
 struct Served : async::Linked {
-	explicit Served(channel::Channel& of) : channel(of) {}
-	channel::Channel& channel;
+	explicit Served(Connection& of) : connection(of) {}
+	Connection& connection;
 };
 
 }  // namespace
@@ -58,8 +59,8 @@ std::expected<void, std::string> Service::start() {
 		&transport_->memory());
 	if (options_.settings.one_sided > 0 && store_->index() == nullptr)
 		return std::unexpected("there is not enough memory for --one-sided; use a smaller size");
-	if (!options_.data.empty())
-		if (auto opened = open_journal(); !opened) return opened;
+	if (options_.data.empty()) sessions_ = std::make_unique<Sessions>(secure_random<std::uint64_t>() | 1);
+	else if (auto opened = open_journal(); !opened) return opened;
 	auto listener = async::listen(setup_, options_.where);
 	if (!listener) return std::unexpected(listener.error());
 	const channel::AcceptorOptions accepting = acceptor_options(options_);
@@ -90,7 +91,11 @@ std::expected<void, std::string> Service::open_journal() {
 		journal_->read_all([&](std::string_view key, Bytes value) { return fits = store_->set(key, value); });
 	if (!read) return read;
 	if (!fits) return std::unexpected("the content of " + options_.data + " needs more than --memory; raise it");
-	store_->keep(*journal_);
+	auto sessions = SessionJournal::read(*journal_, io_.now());
+	if (!sessions) return std::unexpected(options_.data + ": " + sessions.error());
+	sessions_ = std::move(*sessions);
+	session_journal_ = std::make_unique<SessionJournal>(*journal_, *sessions_);
+	store_->keep(*session_journal_);
 	return {};
 }
 
@@ -113,8 +118,8 @@ void Service::run() {
 }
 
 Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
-	Connection connection(*store_, std::move(channel), options_.server, counters_);
-	Served served(connection.channel());
+	Connection connection(*store_, *sessions_, std::move(channel), options_.server, counters_);
+	Served served(connection);
 	open_.push_back(served);
 	const std::uint64_t now = counts_.clients.fetch_add(1, std::memory_order_relaxed) + 1;
 	if (counts_.clients_peak.load(std::memory_order_relaxed) < now)
@@ -134,15 +139,30 @@ Task<void> Service::keep_counts() {
 			failure_ = "changes cannot be made durable any more: " + journal_->failure();
 			stop();
 		}
+		sessions_->expire(io_.now());
 		counts_.registrations.store(transport_->memory().counters().registrations, std::memory_order_relaxed);
 		co_await io_.sleep_for(count_interval);
 	}
 }
 
 Task<void> Service::close_all() {
-	for (async::List<async::Linked> closing; async::Linked* each = open_.pop_front();)
-		static_cast<Served*>(each)->channel.close();
-	const Nanoseconds deadline = monotonic_now() + drain_patience;
+	const Nanoseconds begin = monotonic_now(), deadline = begin + drain_patience;
+	const auto for_each = [this](auto&& act) {
+		async::List<async::Linked> seen;
+		while (async::Linked* const each = open_.pop_front()) {
+			act(static_cast<Served*>(each)->connection);
+			seen.push_back(*each);
+		}
+		open_.splice(seen);
+	};
+	for_each([](Connection& connection) { connection.stop(); });
+	// The answers leave first, unless a client does not receive them.
+	for (bool answering = true; answering && monotonic_now() < begin + answers_patience;) {
+		co_await io_.sleep_for(1'000'000);
+		answering = false;
+		for_each([&](Connection& connection) { answering = answering || connection.answering(); });
+	}
+	for_each([](Connection& connection) { connection.channel().close(); });
 	while (counts_.clients.load(std::memory_order_relaxed) > 0 && monotonic_now() < deadline)
 		co_await io_.sleep_for(1'000'000);
 	io_.stop();

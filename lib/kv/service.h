@@ -17,8 +17,8 @@
 
 #include "lib/channel/acceptor.h"
 #include "lib/discovery/members.h"
-#include "lib/kv/lmdb_journal.h"
 #include "lib/kv/server.h"
+#include "lib/kv/session_journal.h"
 #include "lib/kv/settings.h"
 
 namespace verbena::kv {
@@ -61,8 +61,8 @@ public:
 	const std::string& name() const { return options_.name; }
 	channel::Path path() const;  // device, GID and MTU of the "rc" transport; no peer
 
-	// Serves until stop(). Then run() accepts no new client, closes all connections, waits at most
-	// 1.5 s for clients to close, and returns.
+	// Serves until stop(). Then run() accepts no new client, executes no further request, says so
+	// to all clients, closes their connections, waits 1.5 s at most for that, and returns.
 	void run();
 	// Ends run(). A signal handler may call it.
 	void stop() { setup_.stop(); }
@@ -89,6 +89,8 @@ private:
 	async::Loop io_;     // runs in thread_
 	std::unique_ptr<channel::RcTransport> transport_;
 	std::unique_ptr<LmdbJournal> journal_;
+	std::unique_ptr<Sessions> sessions_;
+	std::unique_ptr<SessionJournal> session_journal_;
 	std::unique_ptr<Store> store_;
 	std::string failure_;
 	std::unique_ptr<channel::Acceptor> acceptor_;

@@ -30,7 +30,8 @@ std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOption
 	if (discovery::is_etcd(wanted.host)) {
 		const auto prefix = discovery::read_etcd(wanted.host);
 		if (!prefix) return std::unexpected(prefix.error());
-		auto members = discovery::Members::watch(*prefix);
+		auto members = discovery::Members::watch(
+			*prefix, [&of = *session] { of.loop_.post([&of] { of.loop_.resume_soon(of.member_changes_); }); });
 		if (!members) return std::unexpected(members.error());
 		session->members_ = std::move(*members);
 		session->servers_ = session->members_->first();
@@ -73,15 +74,6 @@ async::Task<Opened> Session::connect(ClientOptions options, std::string name, Na
 	auto opened = co_await Client::open(std::move(channel), options, deadline);
 	if (!opened) co_return std::unexpected(name + ": " + opened.error());
 	co_return std::move(*opened);
-}
-
-Opened Session::connect_now(const ClientOptions& options) {
-	Opened result;
-	loop_.complete([](Session& session, ClientOptions options, Opened& result) -> async::Task<void> {
-		auto connecting = session.connect(options, session.servers().front(), session.options().patience);
-		result = co_await std::move(connecting);
-	}(*this, options, result));
-	return result;
 }
 
 }  // namespace verbena::kv

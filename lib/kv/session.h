@@ -35,23 +35,23 @@ public:
 	// Connects to the server "host:port"; fails after `patience` at the latest. Runs on the loop.
 	async::Task<std::expected<std::unique_ptr<Client>, std::string>> connect(
 		ClientOptions options, std::string name, Nanoseconds patience);
-	// Connects to the first server. Called outside of the loop, which it runs until that is done.
-	std::expected<std::unique_ptr<Client>, std::string> connect_now(const ClientOptions& options);
-
 	async::Loop& loop() { return loop_; }
 	channel::RcTransport* transport() const { return transport_.get(); }  // null over TCP
 	const SessionOptions& options() const { return options_; }
 	const std::vector<std::string>& servers() const { return servers_; }  // "host:port"
 	// Null without etcd: then servers() is the fixed list of servers.
 	discovery::Members* members() const { return members_.get(); }
+	// Coroutines that the loop resumes when the members have changed.
+	async::List<async::Waiter>& member_changes() { return member_changes_; }
 
 private:
 	explicit Session(SessionOptions options) : options_(std::move(options)), loop_({.spin = options_.spin}) {}
 
 	SessionOptions options_;
 	std::vector<std::string> servers_;
-	std::unique_ptr<discovery::Members> members_;
 	async::Loop loop_;
+	async::List<async::Waiter> member_changes_;
+	std::unique_ptr<discovery::Members> members_;  // its thread posts to loop_
 	std::unique_ptr<channel::RcTransport> transport_;
 };
 

@@ -1,5 +1,7 @@
 #include "lib/kv/wire.h"
 
+#include <algorithm>
+
 namespace verbena::kv {
 namespace {
 
@@ -15,6 +17,11 @@ template <class T> bool take_value(Bytes& rest, T& value) {
 	if (rest.size() < sizeof value) return false;
 	std::memcpy(&value, take(rest, sizeof value).data(), sizeof value);
 	return true;
+}
+
+bool is_change(Operation operation) {
+	return operation == Operation::set || operation == Operation::set_read || operation == Operation::set_write ||
+		operation == Operation::remove;
 }
 
 }  // namespace
@@ -34,8 +41,9 @@ std::string_view name_of(Malformed malformed) {
 
 std::expected<Hello, Malformed> read_hello(Bytes message, std::uint16_t side) {
 	Hello hello;
-	if (message.size() < sizeof hello) return std::unexpected(Malformed::length);
-	std::memcpy(&hello, message.data(), sizeof hello);
+	// Greetings of other versions have other lengths, but begin with the magic and the version.
+	if (message.size() < offsetof(Hello, side)) return std::unexpected(Malformed::length);
+	std::memcpy(&hello, message.data(), std::min(message.size(), sizeof hello));
 	if (hello.magic != Hello::magic_number) return std::unexpected(Malformed::magic);
 	if (hello.version != protocol_version) return std::unexpected(Malformed::version);
 	if (hello.side != side) return std::unexpected(Malformed::magic);
@@ -49,6 +57,8 @@ std::expected<Request, Malformed> Requests::next() {
 	RequestHeader& header = request.header;
 	if (rest_.size() < sizeof header) return std::unexpected(Malformed::length);
 	std::memcpy(&header, take(rest_, sizeof header).data(), sizeof header);
+	const auto options = static_cast<std::uint8_t>(header.protocol);
+	header.protocol = static_cast<Protocol>(options & ~identified_bit);
 	if (header.protocol > Protocol::rendezvous) return std::unexpected(Malformed::operation);
 	bool has_key = true, has_value = true;
 	switch (header.operation) {
@@ -65,6 +75,11 @@ std::expected<Request, Malformed> Requests::next() {
 	if (has_key ? header.key_length == 0 || header.key_length > key_max : header.key_length != 0)
 		return std::unexpected(Malformed::key);
 	if (header.value_length > (has_value ? value_max : 0)) return std::unexpected(Malformed::value);
+	if ((options & identified_bit) != 0) {
+		if (!is_change(header.operation)) return std::unexpected(Malformed::operation);
+		if (!take_value(rest_, request.id.emplace())) return std::unexpected(Malformed::length);
+		if (request.id->order == 0 || request.id->order < request.id->settled) return std::unexpected(Malformed::value);
+	}
 	if (rest_.size() < header.key_length) return std::unexpected(Malformed::length);
 	request.key = take(rest_, header.key_length);
 	if (header.operation == Operation::set) {
@@ -102,6 +117,9 @@ std::expected<Answer, Malformed> Answers::next() {
 		case Status::full:
 		case Status::too_large:
 		case Status::unsupported:
+		case Status::busy:
+		case Status::settled:
+		case Status::leaving:
 			if (header.value_length != 0) return std::unexpected(Malformed::value);
 			return answer;
 	}

@@ -2,8 +2,9 @@
 // writers.
 //
 // The first message of each side is its Hello. Each further message is a sequence of records
-// without padding. A record is a header of 16 bytes, little-endian, and its content: a request's
-// key, then its value or the value's remote address; an answer's value, or its remote address.
+// without padding. A record is a header of 16 bytes, little-endian, and its content: the ChangeId
+// of an identified change, a request's key, then its value or the value's remote address; an
+// answer's value, or its remote address.
 // Records that leave in one turn of the loop share a message.
 //
 // Threads: any; values and pure functions.
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 #include <expected>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -33,7 +35,7 @@ static_assert(std::endian::native == std::endian::little, "records are copied as
 inline constexpr std::uint32_t key_max = 4096;         // bytes; the shortest key has 1
 inline constexpr std::uint32_t value_max = 64u << 20;  // bytes
 inline constexpr std::uint32_t eager_max_default = 4096;
-inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::uint16_t protocol_version = 2;
 
 // The rule for SET and GET alike: the value travels in the message if key and value together have
 // fewer than `eager_max` bytes.
@@ -48,7 +50,7 @@ std::string_view name_of(Malformed malformed);
 
 // The greeting, in the form in which it is sent.
 struct Hello {
-	static constexpr std::size_t bytes = 32;
+	static constexpr std::size_t bytes = 64;
 
 	std::uint32_t magic = magic_number;
 	std::uint16_t version = protocol_version;
@@ -59,7 +61,14 @@ struct Hello {
 	std::uint32_t requests_max = 0;    // server: requests that the client may have under way
 	std::uint32_t message_max = 0;     // longest message of several records to this side; 0: any
 	std::uint32_t lease_ms = 0;        // server: the time after which a lease expires
-	std::uint32_t reserved = 0;
+	// Server: 1 if it may have forgotten changes that this client made before (sessions.h).
+	std::uint32_t forgot = 0;
+	// Client: its random id, if it identifies its changes; otherwise 0.
+	std::uint64_t client = 0;
+	// Server: a random number of its content. It is new when the server starts without the content
+	// of an earlier one.
+	std::uint64_t identity = 0;
+	std::uint64_t reserved[2] = {};
 
 	static constexpr std::uint32_t magic_number = 0x564b4256;  // "VBKV"
 	static constexpr std::uint16_t from_client = 1, from_server = 2;
@@ -96,8 +105,26 @@ struct RequestHeader {
 };
 static_assert(sizeof(RequestHeader) == RequestHeader::bytes);
 
+// The identity of a change (SET or DEL), by which the server executes it once, however often it is
+// sent. It follows the header if `identified_bit` is set in the header's second byte.
+struct ChangeId {
+	// From 1 on; one more with each change of this client at this server.
+	std::uint64_t order = 0;
+	std::uint64_t settled = 0;  // no change of this client below this order will be sent again
+};
+static_assert(sizeof(ChangeId) == 16);
+
+// The second byte of a header holds the Protocol and this bit. Requests::next() moves the bit to
+// Request::id; with_id() sets it.
+inline constexpr std::uint8_t identified_bit = 0x80;
+constexpr RequestHeader with_id(RequestHeader header) {
+	header.protocol = static_cast<Protocol>(static_cast<std::uint8_t>(header.protocol) | identified_bit);
+	return header;
+}
+
 struct Request {
 	RequestHeader header;
+	std::optional<ChangeId> id;  // SET, SET_READ, SET_WRITE and DEL of a client with an id
 	Bytes key;
 	Bytes value;          // Operation::set
 	RemoteMemory remote;  // Operation::set_read
@@ -112,6 +139,11 @@ enum class Status : std::uint8_t {
 	place = 5,        // set_write: where the client shall write; the request goes on
 	remote = 6,       // get: where the client shall read, under a lease
 	index = 7,        // index: the area and its shape
+	busy = 9,         // not executed; the client asks again later
+	settled = 12,     // not executed: the client itself has said that this change is settled
+	// Answers no request. The server ends: it has executed no request without an answer before this
+	// record, and will not.
+	leaving = 13,
 };
 
 // The shape of the area that is published for one-sided GETs (index_format.h).
@@ -170,6 +202,7 @@ private:
 inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 inline Bytes bytes_of(const RemoteMemory& remote) { return std::as_bytes(std::span(&remote, 1)); }
+inline Bytes bytes_of(const ChangeId& id) { return std::as_bytes(std::span(&id, 1)); }
 inline Bytes bytes_of(const IndexShape& shape) { return std::as_bytes(std::span(&shape, 1)); }
 
 inline void append(std::vector<std::byte>& out, Bytes bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }

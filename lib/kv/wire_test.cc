@@ -43,6 +43,34 @@ TEST(KvWire, TheBytesOfARequestAreFixed) {
 	EXPECT_EQ(std::memcmp(message.data(), wanted, sizeof wanted), 0);
 }
 
+TEST(KvWire, AnIdentifiedChangeHasItsIdBehindTheHeader) {
+	const RequestHeader header{.operation = Operation::remove, .key_length = 3, .number = 7};
+	const ChangeId id{.order = 0x0807060504030201, .settled = 5};
+	const auto message_with = [](const RequestHeader& header, const ChangeId& id) {
+		std::vector<std::byte> message;
+		append(message, header);
+		append(message, bytes_of(id));
+		append(message, bytes_of("key"));
+		return message;
+	};
+	const auto message = message_with(with_id(header), id);
+	const unsigned char wanted[] = {6, 0x80, 3, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 5, 0, 0,
+		0, 0, 0, 0, 0, 'k', 'e', 'y'};
+	ASSERT_EQ(message.size(), sizeof wanted);
+	EXPECT_EQ(std::memcmp(message.data(), wanted, sizeof wanted), 0);
+	const auto request = Requests(message).next();
+	ASSERT_TRUE(request && request->id);
+	EXPECT_EQ(request->id->order, id.order);
+	EXPECT_EQ(request->id->settled, 5);
+	EXPECT_EQ(request->header.protocol, Protocol::automatic);
+	EXPECT_EQ(text_of(request->key), "key");
+
+	EXPECT_EQ(
+		fault_of(message_with(with_id({.operation = Operation::get, .key_length = 3}), id)), Malformed::operation);
+	EXPECT_EQ(fault_of(message_with(with_id(header), {.order = 0})), Malformed::value);
+	EXPECT_EQ(fault_of(message_with(with_id(header), {.order = 4, .settled = 5})), Malformed::value);
+}
+
 TEST(KvWire, SeveralRecordsShareAMessage) {
 	std::vector<std::byte> message;
 	for (int i = 0; i < 3; ++i) {
@@ -122,11 +150,12 @@ TEST(KvWire, AHelloOfAnotherProtocolOrVersionIsRefused) {
 	Hello hello{.eager_max = 4096};
 	EXPECT_EQ(read_hello(bytes_of(hello), Hello::from_client)->eager_max, 4096);
 	EXPECT_FALSE(read_hello(bytes_of(hello), Hello::from_server)) << "an echo of the own greeting";
-	hello.version = 2;
+	hello.version = 1;
 	EXPECT_EQ(read_hello(bytes_of(hello), Hello::from_client).error(), Malformed::version);
+	EXPECT_EQ(read_hello(bytes_of(hello).first(32), Hello::from_client).error(), Malformed::version);
 	hello.magic = 1;
 	EXPECT_EQ(read_hello(bytes_of(hello), Hello::from_client).error(), Malformed::magic);
-	EXPECT_EQ(read_hello(bytes_of("too short"), Hello::from_client).error(), Malformed::length);
+	EXPECT_EQ(read_hello(bytes_of("short"), Hello::from_client).error(), Malformed::length);
 }
 
 TEST(KvWire, EagerIsBelowTheLimitWithKeyAndValueTogether) {

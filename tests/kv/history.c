@@ -1,5 +1,7 @@
-/* history SERVER ID SECONDS KEYS PROTOCOL FORM [SETS_PER_CENT]: SETs and GETs a few keys at random
- * and prints each operation with its times, for a check of linearizability.
+/* history SERVER ID SECONDS KEYS PROTOCOL FORM [SETS_PER_CENT [retry]]: SETs and GETs a few keys at
+ * random and prints each operation with its times, for a check of linearizability. It ends with
+ * status 1 at the first operation that fails. Without "retry" an operation fails when its
+ * connection is lost; with it, operations are sent again, and the last line is "retries NUMBER".
  *
  * PROTOCOL is one of kv_options.protocol, onesided (auto, with one-sided GETs) or tcp (auto, over
  * TCP). Each client also has a key of its own, which only it SETs and DELs, and which the other
@@ -36,6 +38,12 @@ static size_t value_of(char *to, unsigned writer, unsigned number)
 	return size;
 }
 
+static int failed(void *store, int result)
+{
+	fprintf(stderr, "history: %d: %s\n", result, kv_last_error(store));
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 7) return 2;
@@ -46,6 +54,9 @@ int main(int argc, char **argv)
 	const int one_sided = strcmp(argv[5], "onesided") == 0;
 	struct kv_options options = {
 		.size = sizeof options, .protocol = one_sided ? "auto" : argv[5], .rendezvous = argv[6], .one_sided = one_sided};
+	const int retries = argc > 8 && strcmp(argv[8], "retry") == 0;
+	options.no_retry = !retries;
+	if (!retries) options.timeout_ms = 5000;
 	if (strcmp(argv[5], "tcp") == 0) {
 		options.protocol = "auto";
 		options.transport = "tcp";
@@ -70,7 +81,8 @@ int main(int argc, char **argv)
 			const int result = removes ? kv_deleten(store, key, strlen(key)) : kv_setn(store, key, strlen(key), mine, size);
 			if (own) there = !removes;
 			printf("E %s %u %lld %d\n", key, number, now(), result);
-			if (result != KV_OK) return 1;
+			/* A server that has started anew has not this key. */
+			if (result != KV_OK && !(retries && removes && result == KV_MISSING)) return failed(store, result);
 			continue;
 		}
 		const long long begin = now();
@@ -82,7 +94,7 @@ int main(int argc, char **argv)
 			printf("G %s - 0 %lld %lld\n", key, begin, end);
 			continue;
 		}
-		if (result != KV_OK) return 1;
+		if (result != KV_OK) return failed(store, result);
 		unsigned writer = 0, of = 0;
 		if (length < 24 || sscanf(value, "%7u %14u", &writer, &of) != 2 || value_of(wanted, writer, of) != length ||
 			memcmp(value, wanted, length) != 0) {
@@ -91,6 +103,11 @@ int main(int argc, char **argv)
 		}
 		printf("G %s %u %u %lld %lld\n", key, writer, of, begin, end);
 		kv_release(value);
+	}
+	if (retries) {
+		struct kv_counters counters = {.size = sizeof counters};
+		kv_read_counters(store, &counters);
+		printf("retries %llu\n", counters.retries);
 	}
 	return kv_close(store) == KV_OK ? 0 : 1;
 }

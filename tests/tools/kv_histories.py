@@ -29,7 +29,7 @@ def histories(clients: dict[int, Program], servers_end: bool = False) -> dict[st
         begun: dict[str, tuple[str, object, float]] = {}
         for line in client.out.splitlines(keepends=True):
             words = line.split()
-            if not line.endswith("\n"):
+            if not line.endswith("\n") or words[0] == "retries":
                 continue
             if words[0] in "SD":
                 written = ("absent" if words[0] == "D" else number, int(words[2]))

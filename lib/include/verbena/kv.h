@@ -19,8 +19,9 @@
  *   its handle.
  * Errors: a call returns KV_OK or another code of enum kv_result; kv_last_error() has the details.
  *   When a call that sets or deletes a value returns KV_OK, the server has acknowledged the change,
- *   unless the name of the call ends in _async. Once the handle is open, a call waits for its
- *   server without a deadline.
+ *   unless the name of the call ends in _async. Each call has a deadline (kv_options.timeout_ms,
+ *   10 s) and waits for no other server than that of its key. When a connection is lost, the
+ *   library connects again and sends what has no answer again; the server makes each change once.
  */
 #ifndef VERBENA_KV_H
 #define VERBENA_KV_H
@@ -46,9 +47,16 @@ enum kv_result {
 	KV_FULL = -4,         /* the store has reached its memory limit; nothing changed */
 	KV_UNSUPPORTED = -5,  /* rendezvous was requested on a connection over TCP */
 	KV_NO_MEMORY = -6,    /* this process has no memory left for the value */
-	KV_LOST = -7,         /* the connection ended; whether the store has changed is unknown */
+	/* The connection ended, and the change was not sent again: the server has lost its content or
+	 * has left its etcd prefix, or no_retry is set. Whether the store has changed is unknown. */
+	KV_LOST = -7,
 	KV_UNREACHABLE = -8,  /* kv_open: no connection to a server that this client trusts */
-	KV_INVALID = -9       /* an invalid argument, such as a null pointer or an unknown option */
+	KV_INVALID = -9,      /* an invalid argument, such as a null pointer or an unknown option */
+	/* The deadline passed without a server. Nothing has changed, and nothing will. */
+	KV_UNAVAILABLE = -10,
+	/* The deadline passed without an answer. A change may have been made, or may yet be, once at
+	 * most. */
+	KV_TIMEOUT = -11
 };
 
 /* Connects to the server or servers that `servername` names:
@@ -57,7 +65,7 @@ enum kv_result {
  *   "etcd://HOST:2379/PREFIX"   the servers that are members of this etcd prefix.
  * Both ends must belong to one user, or have certificates of one authority (VERBENA_CA,
  * VERBENA_CERT, VERBENA_KEY), or both must trust every peer (kv_open_with(), `insecure`).
- * Waits 10 s at most for a server that does not answer. */
+ * Returns when one of the servers is connected, and waits 10 s at most for that. */
 VERBENA_KV_API int kv_open(char* servername, void** kv_handle);
 /* Stores a value; it replaces the key's present one. Key and value are strings. */
 VERBENA_KV_API int kv_set(void* kv_handle, const char* key, const char* value);
@@ -82,7 +90,8 @@ VERBENA_KV_API int kv_deleten(void* kv_handle, const void* key, size_t key_lengt
 /* Queues a SET and returns without waiting for the server; the caller may reuse key and value at
  * once. Queued SETs leave together, with the next call on the handle that waits for a server. A
  * program that pauses therefore calls kv_flush(). SETs of one key keep their order, and a kv_get()
- * of that key sees them. The call blocks while 1024 SETs, or 256 MiB of values, are under way. */
+ * of that key sees them. The call blocks while 1024 SETs of the key's server, or 256 MiB of their
+ * values, are under way. */
 VERBENA_KV_API int kv_set_async(void* kv_handle, const char* key, const char* value);
 VERBENA_KV_API int kv_setn_async(
 	void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length);
@@ -111,6 +120,10 @@ struct kv_options {
 	const char* device; /* name of the RDMA device; the default is the best one */
 	/* 1: GETs read published values by RDMA READ alone; needs kv_server --one-sided. */
 	int one_sided;
+	/* The deadline of each call, in milliseconds; 0: 10,000; negative: none. */
+	int timeout_ms;
+	/* 1: an operation is sent once, and fails with KV_LOST when its connection is lost. */
+	int no_retry;
 };
 /* kv_open() with options. `options` may be NULL. */
 VERBENA_KV_API int kv_open_with(char* servername, const struct kv_options* options, void** kv_handle);
@@ -134,6 +147,8 @@ struct kv_counters {
 	unsigned long long copied; /* SETs by rendezvous whose value had to be copied first */
 	unsigned long long registrations; /* memory registrations with the adapter (ibv_reg_mr) */
 	unsigned long long one_sided; /* GETs by RDMA READ alone, without a message */
+	unsigned long long connects; /* connections made */
+	unsigned long long retries; /* operations that waited for a new connection or a busy server */
 };
 /* Fills in the first `counters->size` bytes of *counters. Members that this version of the library
  * does not know become 0. */

@@ -1,0 +1,153 @@
+// Call: an operation of the store, as an awaitable that lives in the caller's coroutine frame. It
+// is made by a Client (one connection) or by a Router (servers, deadlines and retries).
+//
+// Threads: one, that of the loop.
+// Lifetime: key and value must not change until the call is done. Destroying a call before that
+//   abandons the operation: the effect on the store is then unknown.
+#pragma once
+
+#include <coroutine>
+#include <expected>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "lib/async/loop.h"
+#include "lib/channel/heap_message.h"
+#include "lib/channel/memory.h"
+#include "lib/kv/attempts.h"
+#include "lib/kv/wire.h"
+
+namespace verbena::kv {
+
+class Call;
+class Client;
+
+template <class T> using Result = std::expected<T, Error>;
+
+// A fetched value. A NUL, which `size` does not count, follows its last byte.
+struct Fetched {
+	// Holds a value that was read by RDMA READ: a block of registered memory of at least 4 KiB,
+	// which the caller should free soon.
+	channel::Buffer buffer;
+	channel::HeapBlock heap;  // holds any other value
+	std::size_t offset = 0;  // where the value begins in its block
+	std::size_t size = 0;  // bytes
+
+	std::byte* data() const { return (buffer ? buffer.data() : heap.get()) + offset; }
+	Bytes bytes() const { return {data(), size}; }
+};
+
+// The maker of a call. start() executes it, or lets it wait. forget() is called when it is
+// destroyed before it is done.
+class CallMaker {
+public:
+	virtual void start(Call& call) = 0;
+	virtual void forget(Call& call) = 0;
+	// The call's deadline has passed.
+	virtual void expired(Call& call) = 0;
+
+protected:
+	~CallMaker() = default;
+};
+
+// Keeps a call while it is sent on one connection after the other.
+class Keeper {
+public:
+	// The connection that had the call could not complete it.
+	virtual void take_back(Call& call) = 0;
+	// The call's deadline has passed.
+	virtual void expired(Call& call) = 0;
+
+protected:
+	~Keeper() = default;
+};
+
+class Call : public async::Waiter, private async::Timer {
+public:
+	enum class Kind : std::uint8_t { get, set, remove };
+	Call(CallMaker& maker, Kind kind, std::string_view key, Bytes value, channel::Place place)
+		: maker_(maker),
+		  kind_(kind),
+		  key_(key),
+		  value_(value),
+		  place_(std::move(place)),
+		  attempts_(kind != Kind::get) {}
+	Call(const Call&) = delete;
+	Call& operator=(const Call&) = delete;
+	~Call() {
+		if (started_ && !done_) maker_.forget(*this);
+	}
+
+	bool await_ready() {
+		started_ = true;
+		maker_.start(*this);
+		return done_;
+	}
+	void await_suspend(std::coroutine_handle<> handle) {
+		coroutine = handle;
+		suspended_ = true;
+	}
+	Result<void> await_resume() const {
+		if (error_) return std::unexpected(*error_);
+		return {};
+	}
+	// Before the co_await: ends the call at this time instead of after the router's timeout.
+	void by(Nanoseconds deadline) { deadline_ = deadline; }
+
+protected:
+	friend class Client;
+	friend class Route;
+	friend class Router;
+	// The place in the list of unanswered changes of one server.
+	struct Ordered : async::Linked {
+		std::uint64_t order = 0;  // ChangeId::order; 0: the change has no id
+	};
+
+	void expire() override { maker_.expired(*this); }
+	// Ends the operation and resumes the caller.
+	void finish(std::optional<Error> error, async::Loop& loop) {
+		if (scheduled()) loop.cancel(*this);
+		ordered_.unlink();
+		Waiter::unlink();
+		client_ = nullptr;
+		error_ = error;
+		done_ = true;
+		if (suspended_) loop.resume_soon(*this);
+	}
+
+	CallMaker& maker_;
+	Keeper* keeper_ = nullptr;  // null: a call of a Client
+	Client* client_ = nullptr;  // has the call: it is submitted, or waits for a slot
+	Kind kind_;
+	bool started_ = false, submitted_ = false, suspended_ = false, done_ = false;
+	std::uint32_t number_ = 0;  // while it is submitted: RequestHeader::number
+	std::string_view key_;
+	Bytes value_;
+	channel::Place place_;
+	std::optional<Error> error_;
+	Fetched fetched_;
+	Attempts attempts_;
+	Ordered ordered_;
+	std::uint64_t settled_ = 0;  // ChangeId::settled
+	Nanoseconds deadline_ = 0;  // 0: by the router's timeout
+};
+
+// A GET, whose result has a value.
+class Getting : public Call {
+public:
+	using Call::Call;
+	Result<Fetched> await_resume() {
+		if (error_) return std::unexpected(*error_);
+		return std::move(fetched_);
+	}
+};
+
+// Refuses a key of an impossible length.
+inline std::optional<Error> fault_of(std::string_view key) {
+	if (key.empty()) return Error::empty_key;
+	if (key.size() > key_max) return Error::long_key;
+	return {};
+}
+
+}  // namespace verbena::kv

@@ -1,0 +1,23 @@
+#include "lib/kv/error.h"
+
+namespace verbena::kv {
+
+std::string_view sentence_of(Error error) {
+	switch (error) {
+		case Error::missing: return "there is no such key";
+		case Error::empty_key: return "the key is empty; a key has 1 to 4096 bytes";
+		case Error::long_key: return "the key is too long; a key has 1 to 4096 bytes";
+		case Error::long_value: return "the value is too long for this server; a value has at most 64 MiB";
+		case Error::full: return "the store is full; delete keys, or start the server with more --memory";
+		case Error::unsupported:
+			return "rendezvous needs an RDMA connection, and this one is over TCP; use the protocol eager or auto";
+		case Error::no_memory: return "this process has no registered memory left; have fewer large values under way";
+		case Error::lost: return "the connection is lost; whether the store has changed is unknown";
+		case Error::unavailable: return "the server could not be reached in time; nothing has changed";
+		case Error::timeout:
+			return "the server did not answer in time; a change may have been made, or may yet be, once";
+	}
+	return "?";
+}
+
+}  // namespace verbena::kv

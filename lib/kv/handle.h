@@ -1,0 +1,82 @@
+// Handle: the object behind a kv_handle of the C interface (verbena/kv.h), with one Session and its
+// Router.
+//
+// Threads: every method but the constructor needs the core's lock. A method runs the session's loop
+//   until its operation is done.
+// Owns: a Core belongs to its handle and to all values in registered memory that are not released.
+// Errors: results are those of enum kv_result; `last_error` has the details.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "lib/include/verbena/kv.h"
+#include "lib/kv/router.h"
+
+namespace verbena::kv {
+
+// The part of a handle that outlives it: values that are not released lie in the session's memory.
+struct Core {
+	std::mutex lock;
+	std::unique_ptr<Session> session;
+	// The caller's values in registered memory, by the address at which the value begins.
+	std::unordered_map<const void*, channel::Buffer> registered;
+};
+
+// Precedes each value that the caller owns, in its headroom. kv_release() finds it there.
+struct ValueHeader {
+	static constexpr std::uint64_t magic_number = 0x7665'7262'656e'6176;
+	std::uint64_t magic = magic_number;
+	std::shared_ptr<Core> core;  // null: the value lies on the heap
+};
+constexpr std::size_t headroom = 64;
+static_assert(sizeof(ValueHeader) <= headroom);
+
+class Handle {
+public:
+	Handle(std::shared_ptr<Core> core, std::unique_ptr<Router> router)
+		: core(std::move(core)), router(std::move(router)) {}
+
+	int set(std::string_view key, Bytes value);
+	int set_async(std::string_view key, Bytes value);
+	int get(std::string_view key, char** value, std::size_t* length);
+	int remove(std::string_view key);
+	int flush();
+	char* alloc(std::size_t size);
+	// Makes the caller the owner of a value until kv_release(); an empty Fetched yields "".
+	char* give(Fetched fetched);
+	int close();
+
+	std::shared_ptr<Core> core;
+	std::unique_ptr<Router> router;
+	std::string last_error;
+
+private:
+	friend class verbena::kv::Running;
+	// Asynchronous SETs of one server that are under way.
+	struct Load {
+		std::size_t operations = 0, bytes = 0;
+		bool takes(std::size_t more) const;
+	};
+
+	async::Loop& loop() { return core->session->loop(); }
+	int fail(Error error, std::string_view key);
+	int result_of(const Result<void>& done, std::string_view key) { return done ? KV_OK : fail(done.error(), key); }
+	Nanoseconds deadline() const;
+	channel::Place place_of(Bytes value) const;
+	channel::Place copy_to_registered(Bytes value);
+	void wait_for(std::string_view key);
+	Running set_later(std::string key, channel::Place place, std::vector<std::byte> copy, Nanoseconds by);
+
+	std::unordered_set<std::string> setting_;  // keys of asynchronous SETs under way
+	std::unordered_map<std::string, Load> loads_;  // by the name of the server
+	// The first asynchronous SET that failed since the last flush(): code and sentence.
+	std::optional<std::pair<int, std::string>> first_error_;
+	Coroutines coroutines_;
+};
+
+}  // namespace verbena::kv

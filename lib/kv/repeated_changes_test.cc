@@ -1,0 +1,130 @@
+// A server that gets a change twice: it executes it once, on whatever connection, and says so.
+#include "lib/kv/fixture.h"
+
+namespace verbena::kv {
+namespace {
+
+using namespace testing_tools;
+
+constexpr std::uint64_t client_id = 77;
+
+std::vector<std::byte> change(Operation operation, std::uint64_t order, std::uint64_t settled, std::string_view value) {
+	std::vector<std::byte> request;
+	append(request,
+		with_id({.operation = operation,
+			.key_length = 3,
+			.number = static_cast<std::uint32_t>(order),
+			.value_length = static_cast<std::uint32_t>(value.size())}));
+	const ChangeId id{.order = order, .settled = settled};
+	append(request, bytes_of(id));
+	append(request, bytes_of("key"));
+	append(request, bytes_of(value));
+	return request;
+}
+
+class Repeated : public KvBase {
+protected:
+	std::unique_ptr<channel::Channel> connect_as(std::uint64_t id, Hello* theirs = nullptr) {
+		auto ours = connect_without_greeting();
+		loop_.complete([](channel::Channel& raw, std::uint64_t id, Hello* theirs) -> Task<void> {
+			const Hello hello{.client = id};
+			const Bytes greeting = bytes_of(hello);
+			co_await raw.send(greeting);
+			const auto answer = co_await raw.receive();
+			EXPECT_TRUE(answer.has_value());
+			if (theirs != nullptr && answer) *theirs = read_hello(answer->bytes(), Hello::from_server).value();
+		}(*ours, id, theirs));
+		return ours;
+	}
+	// Sends a request and returns the status of its answer; nothing if the connection ends.
+	std::optional<Status> ask(channel::Channel& raw, const std::vector<std::byte>& request) {
+		std::optional<Status> status;
+		loop_.complete([](channel::Channel& raw, Bytes request, std::optional<Status>& status) -> Task<void> {
+			co_await raw.send(request);
+			const auto answer = co_await raw.receive();
+			if (answer) status = Answers(answer->bytes()).next().value().header.status;
+		}(raw, request, status));
+		return status;
+	}
+	std::string value() {
+		const Value found = store_->get("key");
+		return found ? std::string(text_of(found.bytes())) : "missing";
+	}
+};
+
+TEST_F(Repeated, ASetIsExecutedOnceAlsoOnAnotherConnection) {
+	const auto first = connect_as(client_id), second = connect_as(client_id);
+	EXPECT_EQ(ask(*first, change(Operation::set, 1, 1, "one")), Status::good);
+	EXPECT_TRUE(store_->set("key", bytes_of("of another client")));
+	EXPECT_EQ(ask(*first, change(Operation::set, 1, 1, "one")), Status::good);
+	EXPECT_EQ(ask(*second, change(Operation::set, 1, 1, "one")), Status::good);
+	EXPECT_EQ(value(), "of another client");
+	EXPECT_EQ(counters_.repeated, 2u);
+}
+
+TEST_F(Repeated, ADelThatRemovedItsKeyHasDoneSoStill) {
+	const auto raw = connect_as(client_id);
+	EXPECT_TRUE(store_->set("key", bytes_of("one")));
+	EXPECT_EQ(ask(*raw, change(Operation::remove, 1, 1, "")), Status::good);
+	EXPECT_TRUE(store_->set("key", bytes_of("two")));
+	EXPECT_EQ(ask(*raw, change(Operation::remove, 1, 1, "")), Status::good);
+	EXPECT_EQ(value(), "two");
+}
+
+TEST_F(Repeated, ALateCopyOfASettledChangeIsRefused) {
+	const auto raw = connect_as(client_id);
+	EXPECT_EQ(ask(*raw, change(Operation::set, 2, 2, "two")), Status::good);
+	EXPECT_EQ(ask(*raw, change(Operation::set, 1, 1, "one")), Status::settled);
+	EXPECT_EQ(value(), "two");
+}
+
+TEST_F(Repeated, ClientsHaveOrdersOfTheirOwn) {
+	const auto first = connect_as(client_id), second = connect_as(client_id + 1);
+	EXPECT_EQ(ask(*first, change(Operation::set, 1, 1, "one")), Status::good);
+	EXPECT_EQ(ask(*second, change(Operation::set, 1, 1, "two")), Status::good);
+	EXPECT_EQ(value(), "two");
+}
+
+TEST_F(Repeated, AnIdFromAClientWithoutOneBreaksTheProtocol) {
+	const auto raw = connect_as(0);
+	EXPECT_EQ(ask(*raw, change(Operation::set, 1, 1, "one")), std::nullopt);
+	EXPECT_EQ(value(), "missing");
+	EXPECT_EQ(counters_.malformed, 1u);
+}
+
+TEST_F(Repeated, AStoppingServerSaysThatItExecutesNothingMore) {
+	const auto raw = connect_as(client_id);
+	EXPECT_EQ(ask(*raw, change(Operation::set, 1, 1, "one")), Status::good);
+	connections_.back()->connection->stop();
+	EXPECT_EQ(ask(*raw, change(Operation::set, 2, 2, "two")), Status::leaving);
+	EXPECT_EQ(value(), "one");
+}
+
+TEST_F(Repeated, AClientOfAnotherVersionGetsTheGreetingAndThenTheEnd) {
+	const auto raw = connect_without_greeting();
+	loop_.complete([](channel::Channel& raw) -> Task<void> {
+		// The greeting of version 1 has 32 bytes.
+		const Hello hello{.version = 1};
+		const Bytes greeting = bytes_of(hello).first(32);
+		co_await raw.send(greeting);
+		const auto answer = co_await raw.receive();
+		EXPECT_TRUE(answer.has_value());
+		EXPECT_TRUE(answer && read_hello(answer->bytes(), Hello::from_server));
+		const auto end = co_await raw.receive();
+		EXPECT_FALSE(end.has_value());
+		raw.close();
+		co_await raw.until_closed();
+	}(*raw));
+	loop_.run_until([&] { return !connections_.back()->why.empty(); });
+	EXPECT_NE(connections_.back()->why.find("another version"), std::string::npos) << connections_.back()->why;
+}
+
+TEST_F(Repeated, TheGreetingNamesTheContent) {
+	Hello theirs;
+	const auto raw = connect_as(client_id, &theirs);
+	EXPECT_EQ(theirs.identity, sessions_.identity());
+	EXPECT_EQ(theirs.forgot, 0u);
+}
+
+}  // namespace
+}  // namespace verbena::kv

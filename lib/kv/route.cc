@@ -1,0 +1,147 @@
+#include "lib/kv/route.h"
+
+#include "base/random.h"
+
+namespace verbena::kv {
+namespace {
+
+// A server that has sent nothing for this long while an operation waited until its deadline is
+// taken to hang.
+constexpr Nanoseconds silence_max = 1'000'000'000;
+// The pause before a request is sent again that a server was too busy to execute.
+constexpr Nanoseconds busy_pause = 10'000'000;
+
+}  // namespace
+
+Route::Route(Owner& owner, Session& session, const ClientOptions& options, const RouterOptions& how, std::string name,
+	Nanoseconds patience)
+	: owner_(owner),
+	  session_(session),
+	  options_(options),
+	  how_(how),
+	  name_(std::move(name)),
+	  id_(how.retry ? secure_random<std::uint64_t>() | 1 : 0) {
+	keep_connected(patience);
+}
+
+Running Route::keep_connected(Nanoseconds patience) {
+	while (!closing_ && !left_) {
+		ClientOptions options = options_;
+		options.id = id_;
+		auto connecting = session_.connect(options, name_, patience);
+		auto opened = co_await std::move(connecting);
+		Nanoseconds pause = 0;
+		tried_ = true;
+		if (opened) {
+			++connects_;
+			client_ = std::move(*opened);
+			backoff_.connected(monotonic_now());
+			submit_waiting();
+			owner_.route_changed();
+			if (left_) client_->close_when_done();
+			if (closing_) client_->close();
+			co_await client_->until_lost();
+			reason_ = name_ + ": " + client_->why_lost();
+			retire(std::move(client_));
+			pause = backoff_.ended(monotonic_now());
+		} else {
+			reason_ = opened.error();
+			owner_.route_changed();
+			pause = backoff_.failed();
+		}
+		if (left_ && client_ == nullptr) break;
+		co_await session_.loop().sleep_for(pause);
+		patience = backoff_.patience();
+	}
+	if (!left_) co_return;
+	while (auto* const call = static_cast<Call*>(waiting_.pop_front())) take_back(*call);
+	ended_ = true;
+	owner_.route_changed();
+}
+
+// Destroys the client once its channel has closed, and its callers have been resumed.
+Running Route::retire(std::unique_ptr<Client> client) {
+	++retiring_;
+	retired_counters_ += client->counters();
+	client->close();
+	co_await client->channel().until_closed();
+	co_await async::NextTurn(session_.loop());
+	client.reset();
+	--retiring_;
+	session_.loop().resume_soon(until_retired_);
+}
+
+void Route::start(Call& call) {
+	call.keeper_ = this;
+	if (call.kind_ != Call::Kind::get && how_.retry) {
+		call.ordered_.order = ++last_order_;
+		changes_.push_back(call.ordered_);
+	}
+	submit(call);
+}
+
+// Sends the call, fails it if it may not be sent to this server, or lets it wait.
+void Route::submit(Call& call) {
+	if (client_ == nullptr || client_->lost()) return waiting_.push_back(call);
+	const Hello& server = client_->server();
+	if (!call.attempts_.may_send(server.identity, server.forgot != 0, session_.loop().now()))
+		return call.finish(Error::lost, session_.loop());
+	if (!changes_.empty()) call.settled_ = changes_.front().order;
+	client_->start(call);
+}
+
+void Route::submit_waiting() {
+	async::List<async::Waiter> now;
+	now.splice(waiting_);
+	while (auto* const call = static_cast<Call*>(now.pop_front())) submit(*call);
+}
+
+// The connection was lost, or the server was busy.
+void Route::take_back(Call& call) {
+	call.submitted_ = false;
+	call.client_ = nullptr;
+	call.fetched_ = {};
+	if (closing_ || (!how_.retry && !call.attempts_.not_executed()) || (left_ && !call.attempts_.may_move()))
+		return call.finish(Error::lost, session_.loop());
+	if (left_) {
+		call.ordered_.unlink();
+		call.ordered_.order = 0;
+		return owner_.place_again(call);
+	}
+	++retries_;
+	waiting_.push_back(call);
+	if (client_ != nullptr && !client_->lost()) session_.loop().schedule(*this, session_.loop().now() + busy_pause);
+}
+
+void Route::expired(Call& call) {
+	const bool was_sent = call.submitted_ && client_ != nullptr && call.client_ == client_.get();
+	const Nanoseconds now = session_.loop().now();
+	const bool silent = was_sent && now - std::max(client_->heard(), call.attempts_.last_sent()) >= silence_max;
+	if (call.client_ != nullptr) call.client_->forget(call);
+	call.finish(call.attempts_.at_deadline(), session_.loop());
+	if (silent) client_->give_up();
+}
+
+void Route::leave() {
+	left_ = true;
+	if (client_ != nullptr) return client_->close_when_done();
+	while (auto* const call = static_cast<Call*>(waiting_.pop_front())) take_back(*call);
+}
+
+void Route::close() {
+	closing_ = true;
+	if (client_ != nullptr) client_->close();
+	while (auto* const call = static_cast<Call*>(waiting_.pop_front())) take_back(*call);
+}
+
+async::Task<void> Route::until_closed() {
+	while (client_ != nullptr || retiring_ > 0) co_await async::Park(until_retired_);
+}
+
+ClientCounters Route::counters() const {
+	ClientCounters sum = retired_counters_;
+	if (client_ != nullptr) sum += client_->counters();
+	return sum;
+}
+
+}  // namespace verbena::kv

@@ -1,0 +1,101 @@
+// Router: a client of one or several servers, each of which has its share of the keys
+// (placement.h). Each operation has a deadline and waits for no other server than its own.
+//
+//     auto router = co_await Router::open(session, {});
+//     auto done = co_await (*router)->set("key", bytes);  // std::expected<void, Error>
+//     auto value = co_await (*router)->get("key");        // std::expected<Fetched, Error>
+//
+// The servers are a fixed list, or the members of an etcd prefix (lib/discovery/members.h).
+// Connections are made in the background and made again when they are lost. Unanswered operations
+// are then sent again; a server executes each change once (sessions.h).
+//
+// Any number of operations may be under way; they have no order among themselves.
+//
+// Threads: one, that of the session's loop.
+// Lifetime: dies before the session. Calls that were started may outlive it only if they are done.
+// Errors: at its deadline an operation fails with Error::unavailable if it is known that nothing
+//   was executed, otherwise with Error::timeout. It fails with Error::lost if the server has lost
+//   its content or has left the prefix, and it is unknown whether a change was executed before.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/kv/route.h"
+
+namespace verbena::kv {
+
+struct RouterCounters {
+	std::uint64_t connects = 0;  // connections made
+	std::uint64_t retries = 0;  // operations that waited for a new connection, or a busy server
+};
+
+class Router final : private CallMaker, private Route::Owner {
+public:
+	// Begins to connect to all servers. Returns when one is connected, or fails with one sentence
+	// when no connect has succeeded.
+	static async::Task<std::expected<std::unique_ptr<Router>, std::string>> open(
+		Session& session, ClientOptions options, RouterOptions how = RouterOptions());
+	// The same outside of the loop, which it runs until that is done.
+	static std::expected<std::unique_ptr<Router>, std::string> open_now(
+		Session& session, const ClientOptions& options, const RouterOptions& how = RouterOptions());
+
+	// The operations; they start when they are awaited. Results are Result<void> and, for get(),
+	// Result<Fetched>.
+	Call set(std::string_view key, Bytes value) { return {*this, Call::Kind::set, key, value, {}}; }
+	Call set(std::string_view key, channel::Place value);
+	Getting get(std::string_view key) { return {*this, Call::Kind::get, key, {}, {}}; }
+	Call remove(std::string_view key) { return {*this, Call::Kind::remove, key, {}, {}}; }
+
+	// The name of the key's server; empty if there is none.
+	std::string_view server_of(std::string_view key) const;
+	// One sentence that says why the key's server was not reached or was lost; may be empty.
+	const std::string& reason(std::string_view key) const;
+	// True if a SET of this key now would leave from registered memory (rendezvous).
+	bool leaves_registered(std::string_view key, std::size_t value) const;
+
+	// Changes the options of present and later connections.
+	template <class Change> void adjust(Change change) {
+		change(options_);
+		for (const auto& route : routes_)
+			if (Client* const client = route->client(); client != nullptr) change(client->options());
+	}
+	const RouterOptions& how() const { return how_; }
+
+	// Closes all connections; until_closed() waits until that is done.
+	void close();
+	async::Task<void> until_closed();
+	ClientCounters counters() const;
+	RouterCounters router_counters() const;
+	// Resets ClientCounters::under_way_max to the number of operations under way now.
+	void reset_depth();
+	std::size_t size() const { return routes_.size(); }  // servers
+
+private:
+	friend class Running;
+	Router(Session& session, const ClientOptions& options, const RouterOptions& how);
+	Route* route_of(std::string_view key) const;
+	void adopt(const std::vector<std::string>& names, Nanoseconds patience);
+	Running follow_members();
+	void place(Call& call);
+
+	void start(Call& call) override;
+	void forget(Call& call) override;
+	void expired(Call& call) override;
+	void route_changed() override;
+	void place_again(Call& call) override { place(call); }
+
+	Session& session_;
+	ClientOptions options_;
+	RouterOptions how_;
+	std::vector<std::string> names_;  // sorted
+	std::vector<std::unique_ptr<Route>> routes_;  // one for each name
+	std::vector<std::unique_ptr<Route>> departed_;  // their servers are no members any more
+	async::List<async::Waiter> homeless_;  // calls while there is no server at all
+	async::List<async::Waiter> opening_;  // open(), until a route changes
+	std::string no_server_;  // reason() while there is none
+	Coroutines coroutines_;
+};
+
+}  // namespace verbena::kv

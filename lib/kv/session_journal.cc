@@ -1,0 +1,54 @@
+#include "lib/kv/session_journal.h"
+
+#include <cstring>
+
+#include "base/random.h"
+
+namespace verbena::kv {
+namespace {
+
+constexpr std::string_view identity_name = "identity";
+// A session's note: this letter and the 8 bytes of the client's id.
+constexpr char session_letter = 's';
+
+std::string note_of(std::uint64_t client) {
+	return session_letter + std::string(reinterpret_cast<const char*>(&client), sizeof client);
+}
+
+}  // namespace
+
+std::expected<std::unique_ptr<Sessions>, std::string> SessionJournal::read(LmdbJournal& journal, Nanoseconds now) {
+	std::uint64_t identity = 0;
+	const auto found = journal.read_notes([&](std::string_view name, Bytes value) {
+		if (name == identity_name && value.size() == sizeof identity)
+			std::memcpy(&identity, value.data(), sizeof identity);
+	});
+	if (!found) return std::unexpected(found.error());
+	if (identity == 0) {
+		identity = secure_random<std::uint64_t>() | 1;
+		journal.write_note(identity_name, std::as_bytes(std::span(&identity, 1)));
+		if (!journal.commit()) return std::unexpected(journal.failure());
+	}
+	auto sessions = std::make_unique<Sessions>(identity);
+	bool good = true;
+	const auto read = journal.read_notes([&](std::string_view name, Bytes value) {
+		std::uint64_t client;
+		if (name.size() != 1 + sizeof client || name.front() != session_letter) return;
+		std::memcpy(&client, name.data() + 1, sizeof client);
+		good = sessions->restore(client, value, now) && good;
+	});
+	if (!read) return std::unexpected(read.error());
+	if (!good) return std::unexpected("the journal has a damaged record of a client's changes");
+	return sessions;
+}
+
+bool SessionJournal::commit() {
+	if (journal_.pending())
+		sessions_.take_changes([&](std::uint64_t client, Bytes bytes) {
+			if (bytes.empty()) journal_.erase_note(note_of(client));
+			else journal_.write_note(note_of(client), bytes);
+		});
+	return journal_.commit();
+}
+
+}  // namespace verbena::kv

@@ -1,0 +1,34 @@
+// SessionJournal: writes the sessions (sessions.h) into the same transaction as the changes that
+// they are about. So a server that starts with the content of another one knows which changes of
+// its clients that content has.
+//
+// Threads: one, the store's.
+// Lifetime: dies before the journal and the sessions.
+#pragma once
+
+#include <memory>
+
+#include "lib/kv/lmdb_journal.h"
+#include "lib/kv/sessions.h"
+
+namespace verbena::kv {
+
+class SessionJournal final : public Journal {
+public:
+	// Reads the folder's identity and its sessions. A folder without an identity gets a new one.
+	static std::expected<std::unique_ptr<Sessions>, std::string> read(LmdbJournal& journal, Nanoseconds now);
+
+	SessionJournal(LmdbJournal& journal, Sessions& sessions) : journal_(journal), sessions_(sessions) {}
+
+	// Journal
+	void set(std::string_view key, Bytes value) override { journal_.set(key, value); }
+	void remove(std::string_view key) override { journal_.remove(key); }
+	bool pending() const override { return journal_.pending(); }
+	bool commit() override;
+
+private:
+	LmdbJournal& journal_;
+	Sessions& sessions_;
+};
+
+}  // namespace verbena::kv

@@ -1,0 +1,147 @@
+#include "lib/kv/sessions.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace verbena::kv {
+
+std::vector<ChangeSession::Range>::const_iterator ChangeSession::range_at(std::uint64_t order) const {
+	return std::ranges::lower_bound(ranges_, order, {}, &Range::last);
+}
+
+ChangeSession::Fate ChangeSession::fate_of(std::uint64_t order) const {
+	if (order < settled_) return Fate::settled;
+	// Nearly every change is newer than all others.
+	const bool newest = ranges_.empty() || order > ranges_.back().last;
+	if (const auto at = newest ? ranges_.end() : range_at(order); at != ranges_.end() && at->first <= order)
+		return Fate::done;
+	return ranges_.size() < ranges_max || (newest && ranges_.back().last + 1 == order) ? Fate::fresh : Fate::crowded;
+}
+
+void ChangeSession::keep(std::uint64_t order) {
+	if (!ranges_.empty() && ranges_.back().last + 1 == order) {
+		ranges_.back().last = order;
+		return;
+	}
+	const auto at = ranges_.begin() + (range_at(order) - ranges_.cbegin());
+	const bool joins_next = at != ranges_.end() && at->first == order + 1;
+	const bool joins_previous = at != ranges_.begin() && (at - 1)->last + 1 == order;
+	if (joins_previous && joins_next) {
+		(at - 1)->last = at->last;
+		ranges_.erase(at);
+	} else if (joins_previous) {
+		(at - 1)->last = order;
+	} else if (joins_next) {
+		at->first = order;
+	} else {
+		ranges_.insert(at, {order, order});
+	}
+}
+
+void ChangeSession::settle(std::uint64_t below) {
+	if (below <= settled_) return;
+	settled_ = below;
+	if (ranges_.empty() || ranges_.front().first >= below) return;
+	ranges_.erase(ranges_.begin(), range_at(below));
+	if (!ranges_.empty()) ranges_.front().first = std::max(ranges_.front().first, below);
+}
+
+std::vector<std::byte> ChangeSession::bytes() const {
+	std::vector<std::byte> out;
+	append(out, std::as_bytes(std::span(&settled_, 1)));
+	append(out, std::as_bytes(std::span(ranges_)));
+	return out;
+}
+
+bool ChangeSession::read(Bytes bytes) {
+	if (bytes.size() < sizeof settled_ || (bytes.size() - sizeof settled_) % sizeof(Range) != 0) return false;
+	std::memcpy(&settled_, bytes.data(), sizeof settled_);
+	const Bytes rest = bytes.subspan(sizeof settled_);
+	ranges_.resize(rest.size() / sizeof(Range));
+	if (!rest.empty()) std::memcpy(ranges_.data(), rest.data(), rest.size());
+	std::uint64_t after = settled_;  // the least order that the next range may begin with
+	for (const Range& range : ranges_) {
+		if (range.first < after || range.last < range.first || range.last > ~std::uint64_t{0} - 2) return false;
+		after = range.last + 2;
+	}
+	return ranges_.size() <= ranges_max;
+}
+
+ChangeSession& Sessions::enter(std::uint64_t client) {
+	std::unique_ptr<ChangeSession>& session = sessions_[client];
+	if (!session) {
+		session = std::make_unique<ChangeSession>();
+		session->client_ = client;
+	}
+	stop_idling(*session);
+	++session->connections_;
+	return *session;
+}
+
+void Sessions::leave(ChangeSession& session, Nanoseconds now) {
+	check(session.connections_ > 0, "a session is left as often as it is entered");
+	if (--session.connections_ > 0) return;
+	if (session.ranges_.empty()) return forget(session);
+	session.left_ = now;
+	idle_.push_back(session);
+	++idle_count_;
+	idle_ranges_ += session.ranges();
+	while (idle_count_ > limits_.sessions || idle_ranges_ > limits_.ranges) {
+		if (!std::exchange(forgot_any_, true)) changed_.push_back(0);
+		forget(idle_.front());
+	}
+}
+
+void Sessions::stop_idling(ChangeSession& session) {
+	if (!session.linked()) return;
+	session.unlink();
+	--idle_count_;
+	idle_ranges_ -= session.ranges();
+}
+
+void Sessions::expire(Nanoseconds now) {
+	while (!idle_.empty() && idle_.front().left_ + idle <= now) forget(idle_.front());
+}
+
+void Sessions::keep(ChangeSession& session, std::uint64_t order) {
+	session.keep(order);
+	note(session);
+}
+
+void Sessions::note(ChangeSession& session) {
+	if (!std::exchange(session.changed_, true)) changed_.push_back(session.client_);
+}
+
+void Sessions::forget(ChangeSession& session) {
+	const std::uint64_t client = session.client_;
+	stop_idling(session);
+	note(session);
+	sessions_.erase(client);
+}
+
+void Sessions::take_changes(const std::function<void(std::uint64_t, Bytes)>& take) {
+	for (const std::uint64_t client : changed_) {
+		const auto found = sessions_.find(client);
+		if (found == sessions_.end()) {
+			const std::byte some{1};
+			take(client, client == 0 ? Bytes(&some, 1) : Bytes());
+			continue;
+		}
+		found->second->changed_ = false;
+		take(client, found->second->bytes());
+	}
+	changed_.clear();
+}
+
+bool Sessions::restore(std::uint64_t client, Bytes bytes, Nanoseconds now) {
+	if (client == 0) return forgot_any_ = true;
+	ChangeSession& session = enter(client);
+	const bool good = session.read(bytes);
+	leave(session, now);
+	return good;
+}
+
+}  // namespace verbena::kv

@@ -1,0 +1,111 @@
+// Sessions: which identified changes (ChangeId in wire.h) of which client a server has executed. So
+// a change that a client sends again, on another connection or to the next process with the same
+// --data folder, is executed once (as in RIFL, Lee et al., SOSP 2015).
+//
+// A session outlives its client's connections by `idle`, and a client sends nothing again after
+// resend_max, which is shorter. A session keeps only changes that had an effect: a refused SET, or
+// a DEL of a missing key, may be executed again, because its client has not seen the first answer.
+//
+// Threads: any one at a time; no I/O, and time is an argument.
+// Lifetime: a ChangeSession is valid between enter() and leave().
+// Errors: if sessions without a connection are too many, or have too many ranges together, the
+//   oldest ones are forgotten. From then on forgot() is true for each unknown client, whose
+//   unanswered changes are then not sent again (attempts.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/time.h"
+#include "lib/async/list.h"
+#include "lib/kv/wire.h"
+
+namespace verbena::kv {
+
+// One client's changes at this server.
+class ChangeSession : public async::Linked {
+public:
+	// The executed orders, as ranges: the most that one session has.
+	static constexpr std::size_t ranges_max = 4096;
+
+	enum class Fate : std::uint8_t {
+		fresh,    // execute it
+		done,     // it was executed before and succeeded
+		settled,  // its client has said that it is settled, so this is a late copy
+		crowded,  // the session cannot hold one more range now
+	};
+	Fate fate_of(std::uint64_t order) const;
+	// Records that this change was executed; its fate was `fresh`.
+	void keep(std::uint64_t order);
+	// Forgets the changes below this order; later copies of them are refused.
+	void settle(std::uint64_t below);
+
+	// The session as bytes, for a journal. read() returns false if the bytes are no session.
+	std::vector<std::byte> bytes() const;
+	bool read(Bytes bytes);
+	std::size_t ranges() const { return ranges_.size(); }
+
+private:
+	friend class Sessions;
+	struct Range {
+		std::uint64_t first = 0, last = 0;
+	};
+	// The first range that ends at `order` or later.
+	std::vector<Range>::const_iterator range_at(std::uint64_t order) const;
+
+	std::uint64_t client_ = 0;
+	std::uint64_t settled_ = 0;
+	std::vector<Range> ranges_;  // ascending, with gaps between them
+	std::uint32_t connections_ = 0;
+	Nanoseconds left_ = 0;  // when the last connection ended
+	bool changed_ = false;  // listed in Sessions::changed_
+};
+
+class Sessions {
+public:
+	static constexpr Nanoseconds idle = 300'000'000'000;
+	// The most that sessions without a connection may be, and may have together.
+	struct Limits {
+		std::size_t sessions = 65'536, ranges = 262'144;
+	};
+	// `identity` is Hello::identity.
+	explicit Sessions(std::uint64_t identity, const Limits& limits = {65'536, 262'144})
+		: identity_(identity), limits_(limits) {}
+	std::uint64_t identity() const { return identity_; }
+
+	// True if changes of this client may have been executed and forgotten. Ask before enter().
+	bool forgot(std::uint64_t client) const { return forgot_any_ && !sessions_.contains(client); }
+	// A connection of this client begins and ends.
+	ChangeSession& enter(std::uint64_t client);
+	void leave(ChangeSession& session, Nanoseconds now);
+	// Forgets sessions that have had no connection for `idle`.
+	void expire(Nanoseconds now);
+
+	// Records a change; see ChangeSession::keep().
+	void keep(ChangeSession& session, std::uint64_t order);
+	std::size_t size() const { return sessions_.size(); }
+
+	// For a journal: passes each session that has changed since the last call, by its client's id
+	// and its bytes; no bytes mean that it is forgotten. The id 0 stands for "forgot some".
+	void take_changes(const std::function<void(std::uint64_t client, Bytes bytes)>& take);
+	// Restores what take_changes() passed. Returns false if the bytes are no session.
+	bool restore(std::uint64_t client, Bytes bytes, Nanoseconds now);
+
+private:
+	void note(ChangeSession& session);
+	void forget(ChangeSession& session);
+	void stop_idling(ChangeSession& session);
+
+	std::uint64_t identity_;
+	Limits limits_;
+	std::unordered_map<std::uint64_t, std::unique_ptr<ChangeSession>> sessions_;
+	async::List<ChangeSession> idle_;  // without a connection, the oldest first
+	std::size_t idle_count_ = 0, idle_ranges_ = 0;
+	std::vector<std::uint64_t> changed_;  // clients for take_changes()
+	bool forgot_any_ = false;
+};
+
+}  // namespace verbena::kv

@@ -1,0 +1,160 @@
+#include "lib/kv/sessions.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "base/random.h"
+
+namespace verbena::kv {
+namespace {
+
+using Fate = ChangeSession::Fate;
+
+TEST(ChangeSession, AChangeIsDoneOnceItIsKeptAndRefusedOnceItIsSettled) {
+	ChangeSession session;
+	EXPECT_EQ(session.fate_of(1), Fate::fresh);
+	session.keep(1);
+	EXPECT_EQ(session.fate_of(1), Fate::done);
+	EXPECT_EQ(session.fate_of(2), Fate::fresh);
+	session.settle(2);
+	EXPECT_EQ(session.fate_of(1), Fate::settled);
+	EXPECT_EQ(session.fate_of(2), Fate::fresh);
+}
+
+TEST(ChangeSession, ASettledChangeThatWasNeverExecutedIsRefusedToo) {
+	ChangeSession session;
+	session.keep(3);
+	session.settle(3);
+	EXPECT_EQ(session.fate_of(2), Fate::settled);
+	EXPECT_EQ(session.fate_of(3), Fate::done);
+}
+
+TEST(ChangeSession, ChangesInARowTakeOneRangeInWhateverOrderTheyAreExecuted) {
+	ChangeSession session;
+	for (const std::uint64_t order : {1, 2, 5, 4, 3, 7}) session.keep(order);
+	EXPECT_EQ(session.ranges(), 2u);
+	session.keep(6);
+	EXPECT_EQ(session.ranges(), 1u);
+}
+
+TEST(ChangeSession, AFullSessionTakesAChangeThatExtendsARangeAndNoOther) {
+	ChangeSession session;
+	for (std::uint64_t i = 1; i <= ChangeSession::ranges_max; ++i) session.keep(2 * i);
+	EXPECT_EQ(session.fate_of(2 * ChangeSession::ranges_max + 2), Fate::crowded);
+	EXPECT_EQ(session.fate_of(2 * ChangeSession::ranges_max + 1), Fate::fresh);
+	session.settle(10);
+	EXPECT_EQ(session.fate_of(2 * ChangeSession::ranges_max + 2), Fate::fresh);
+}
+
+TEST(ChangeSession, ItAgreesWithASetOfOrders) {
+	Random random(7);
+	for (int round = 0; round < 50; ++round) {
+		ChangeSession session;
+		std::set<std::uint64_t> kept;
+		std::uint64_t settled = 0;
+		for (int i = 0; i < 500; ++i) {
+			const std::uint64_t order = settled + random.below(60);
+			if (random.chance(0.1)) {
+				session.settle(settled = order);
+				kept.erase(kept.begin(), kept.lower_bound(settled));
+			} else if (session.fate_of(order) == Fate::fresh) {
+				session.keep(order);
+				ASSERT_TRUE(kept.insert(order).second);
+			}
+			ChangeSession copy;
+			ASSERT_TRUE(copy.read(session.bytes()));
+			for (std::uint64_t each = settled < 5 ? 0 : settled - 5; each < settled + 70; ++each) {
+				const Fate wanted = each < settled ? Fate::settled : kept.contains(each) ? Fate::done : Fate::fresh;
+				ASSERT_EQ(session.fate_of(each), wanted);
+				ASSERT_EQ(copy.fate_of(each), wanted);
+			}
+		}
+	}
+}
+
+TEST(ChangeSession, BytesThatAreNoSessionAreRefused) {
+	ChangeSession session;
+	session.keep(4);
+	session.keep(9);
+	std::vector<std::byte> bytes = session.bytes();
+	EXPECT_TRUE(ChangeSession().read(bytes));
+	EXPECT_FALSE(ChangeSession().read(Bytes(bytes).first(bytes.size() - 1)));
+	bytes[8] = std::byte{10};  // the first range now ends before it begins
+	EXPECT_FALSE(ChangeSession().read(bytes));
+}
+
+TEST(Sessions, ASessionOutlivesItsConnectionsByItsIdleTime) {
+	Sessions sessions(1);
+	ChangeSession& session = sessions.enter(7);
+	EXPECT_EQ(&sessions.enter(7), &session) << "two connections of one client share it";
+	sessions.keep(session, 1);
+	sessions.leave(session, 100);
+	sessions.leave(session, 200);
+	sessions.expire(200 + Sessions::idle - 1);
+	EXPECT_EQ(sessions.enter(7).fate_of(1), Fate::done);
+	sessions.leave(session, 300);
+	sessions.expire(300 + Sessions::idle);
+	EXPECT_EQ(sessions.size(), 0u);
+	EXPECT_FALSE(sessions.forgot(7)) << "its client sends nothing again after so long";
+}
+
+TEST(Sessions, AClientWithoutChangesLeavesNoSession) {
+	Sessions sessions(1);
+	sessions.leave(sessions.enter(7), 100);
+	EXPECT_EQ(sessions.size(), 0u);
+}
+
+TEST(Sessions, TheOldestIsForgottenWhenThereAreTooManyAndUnknownClientsAreTold) {
+	Sessions sessions(1, {.sessions = 2, .ranges = 100});
+	for (const std::uint64_t client : {1, 2, 3}) {
+		EXPECT_FALSE(sessions.forgot(client));
+		ChangeSession& session = sessions.enter(client);
+		sessions.keep(session, 1);
+		sessions.leave(session, client);
+	}
+	EXPECT_EQ(sessions.size(), 2u);
+	EXPECT_TRUE(sessions.forgot(1));
+	EXPECT_FALSE(sessions.forgot(2));
+}
+
+TEST(Sessions, TheRangesOfIdleSessionsAreLimited) {
+	Sessions sessions(1, {.sessions = 100, .ranges = 10});
+	for (const std::uint64_t client : {1, 2, 3}) {
+		ChangeSession& session = sessions.enter(client);
+		for (std::uint64_t order = 1; order <= 9; order += 2) sessions.keep(session, order);
+		sessions.leave(session, client);
+	}
+	EXPECT_EQ(sessions.size(), 2u);
+}
+
+TEST(Sessions, ACopyMadeOfTheChangesKnowsTheSame) {
+	Sessions sessions(1, {.sessions = 1, .ranges = 100});
+	std::map<std::uint64_t, std::vector<std::byte>> journal;
+	const auto write = [&] {
+		sessions.take_changes([&](std::uint64_t client, Bytes bytes) {
+			if (bytes.empty()) journal.erase(client);
+			else journal[client].assign(bytes.begin(), bytes.end());
+		});
+	};
+	ChangeSession& first = sessions.enter(1);
+	sessions.keep(first, 5);
+	write();
+	EXPECT_EQ(journal.size(), 1u);
+	sessions.leave(first, 10);
+	ChangeSession& second = sessions.enter(2);
+	sessions.keep(second, 1);
+	sessions.leave(second, 20);
+	write();
+	EXPECT_EQ(journal.size(), 2u) << "client 2, and that some client was forgotten";
+
+	Sessions copy(1);
+	for (const auto& [client, bytes] : journal) EXPECT_TRUE(copy.restore(client, bytes, 30));
+	EXPECT_TRUE(copy.forgot(1));
+	EXPECT_FALSE(copy.forgot(2));
+	EXPECT_EQ(copy.enter(2).fate_of(1), Fate::done);
+}
+
+}  // namespace
+}  // namespace verbena::kv

@@ -1,0 +1,143 @@
+"""Servers that hang, are killed and start again.
+
+Each operation has a deadline and waits for its own server only; a change that is sent again is made
+once.
+"""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from kv_histories import build_history, check, histories
+from programs import ROOT, Program, Programs, stop, wait_until
+from test_kv import HOST, build_c, client, serve
+from test_kv_faults import CuttingProxy
+
+
+@pytest.fixture(scope="module")
+def history_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_history(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def hung_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_c(Programs(tmp_path_factory.mktemp("hung")), ROOT / "tests" / "kv" / "hung.c")
+
+
+def serve_again(programs: Programs, where: str, *options: object) -> Program:
+    """Start a server at the port of one that has ended."""
+    port = where.rpartition(":")[2]
+    server = programs.start("kv_server", "--listen", HOST, "--port", port, *options)
+    wait_until(lambda: "listening" in server.out, "kv_server listens", alive=server)
+    return server
+
+
+def end(server: Program, number: signal.Signals) -> None:
+    server.process.send_signal(number)
+    server.process.wait()
+
+
+def retries_of(clients: list[Program]) -> int:
+    return sum(int(found[1]) for each in clients if (found := re.search(r"^retries (\d+)$", each.out, re.MULTILINE)))
+
+
+@pytest.mark.parametrize("transport", ["rdma", "tcp"])
+def test_a_stopped_server_fails_its_own_keys_in_time_and_delays_no_others(
+    programs: Programs, hung_program: Path, transport: str
+) -> None:
+    served = [serve(programs) for _ in range(3)]
+    where = ",".join(each for _, each in served)
+    stop(served[0][0].pid)
+    hung = programs.start(hung_program, where, served[0][1], served[0][0].pid, transport)
+    ran = hung.finish()
+    os.kill(served[0][0].pid, signal.SIGCONT)
+    assert ran.status == 0, ran
+
+
+@pytest.mark.parametrize(("protocol", "form"), [("auto", "read"), ("rndv", "read"), ("rndv", "write"), ("tcp", "read")])
+def test_no_call_fails_and_no_change_is_made_twice_while_a_durable_server_is_killed(
+    programs: Programs, history_program: Path, protocol: str, form: str
+) -> None:
+    """All lives of the server together are one history: a SET that was made twice would show."""
+    server, where = serve(programs, "--data", "store")
+    clients = {i: programs.start(history_program, where, i, 2.5, 3, protocol, form, 50, "retry") for i in range(1, 5)}
+    for kill in range(1, 4):
+        for each in clients.values():
+            wait_until(lambda each=each, kill=kill: each.out.count("\n") > 60 * kill, "it works", alive=each)
+        end(server, signal.SIGKILL)
+        server = serve_again(programs, where, "--data", "store")
+    for each in clients.values():
+        ran = each.finish()
+        assert ran.status == 0, ran
+    assert retries_of(list(clients.values())) >= 4
+    check(histories(clients), keys=3, at_least=200)
+
+
+def test_no_call_fails_while_a_server_without_data_is_restarted_in_order(
+    programs: Programs, history_program: Path
+) -> None:
+    """It says which requests it has not executed, so these are sent to its successor."""
+    server, where = serve(programs)
+    clients = [programs.start(history_program, where, i, 2, 3, "auto", "read", 50, "retry") for i in range(1, 5)]
+    for restart in range(1, 4):
+        for each in clients:
+            wait_until(lambda each=each, restart=restart: each.out.count("\n") > 100 * restart, "it works", alive=each)
+        assert server.end().status == 0
+        server = serve_again(programs, where)
+    for each in clients:
+        ran = each.finish()
+        assert ran.status == 0, ran
+    assert retries_of(clients) >= 4
+
+
+def test_changes_are_made_once_while_tcp_connections_are_cut(programs: Programs, history_program: Path) -> None:
+    _, where = serve(programs)
+    proxy = CuttingProxy(int(where.rpartition(":")[2]), seed=5)
+    clients = {
+        i: programs.start(history_program, proxy.where, i, 3, 3, "tcp", "read", 50, "retry") for i in range(1, 4)
+    }
+    for each in clients.values():
+        ran = each.finish()
+        assert ran.status == 0, ran
+    proxy.close()
+    assert proxy.cut >= 3
+    check(histories(clients), keys=3, at_least=500)
+
+
+def test_an_unanswered_change_is_reported_when_its_server_has_lost_its_content(
+    programs: Programs, history_program: Path
+) -> None:
+    """The server is stopped, so that a request is under way, and is then killed."""
+    server, where = serve(programs)
+    working = programs.start(history_program, where, 1, 30, 3, "auto", "read", 100, "retry")
+    wait_until(lambda: working.out.count("\n") > 20, "it works", alive=working)
+    stop(server.pid)
+    end(server, signal.SIGKILL)
+    serve_again(programs, where)
+    ran = working.finish()
+    assert ran.status == 1 and "history: -7: " in ran.err, ran
+
+
+def test_two_names_of_one_server_are_two_clients_of_it(programs: Programs) -> None:
+    _, where = serve(programs)
+    port = where.rpartition(":")[2]
+    sets = [f"SET key{i} v{i}" for i in range(40)]
+    ran = client(programs, f"{HOST}:{port},localhost:{port}", *sets, *(f"GET key{i}" for i in range(40)))
+    assert ran.status == 0 and ran.out.splitlines() == [f"v{i}" for i in range(40)], ran
+
+
+def test_a_client_connects_again_when_its_server_is_back(programs: Programs) -> None:
+    server, where = serve(programs, "--data", "store")
+    assert client(programs, where, "SET key value").status == 0
+    working = programs.start("kv_client", where, stdin=-1)
+    assert working.process.stdin is not None
+    for life in range(3):
+        working.process.stdin.write(b"GET key\n")
+        working.process.stdin.flush()
+        wait_until(lambda life=life: working.out == "value\n" * (life + 1), "it has the value", alive=working)
+        end(server, signal.SIGKILL)
+        server = serve_again(programs, where, "--data", "store")
+    working.process.stdin.close()
+    assert working.finish().status == 0
