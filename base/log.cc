@@ -150,6 +150,14 @@ VERBENA_LOG_FUNCTION(debug)
 int refuse(int error, const char* format, ...) {
 	const bool full = error == EMFILE || error == ENFILE;
 	const Level level = full ? Level::error : Level::info;
+	if (const auto keep = keep_reason.load(std::memory_order_relaxed)) {
+		Line line;
+		va_list arguments;
+		va_start(arguments, format);
+		line.append(format, arguments);
+		va_end(arguments);
+		keep(error, line.text());
+	}
 	if (enabled(level)) {
 		va_list arguments;
 		va_start(arguments, format);

@@ -43,6 +43,13 @@ inline bool enabled(Level level) {
 	return static_cast<std::uint8_t>(level) <= lowest;
 }
 
+// Gets the reason of each refused call (refuse()), also where it is not printed; null: there is no
+// such function. The text is not ended by a NUL.
+inline constinit std::atomic<void (*)(int error, std::string_view reason)> keep_reason = nullptr;
+
+// True if the reason of a refused call is printed or kept, so that it is worth finding out.
+inline bool wants_reasons() { return enabled(Level::info) || keep_reason.load(std::memory_order_relaxed) != nullptr; }
+
 // The format is that of printf(3), without a newline. Text beyond 480 bytes is cut off.
 [[gnu::cold, gnu::format(printf, 1, 2)]] void error(const char* format, ...);
 [[gnu::cold, gnu::format(printf, 1, 2)]] void warn(const char* format, ...);

@@ -12,6 +12,7 @@
 
 #include "tools/commands.h"
 #include "tools/launch.h"
+#include "tools/traced_run.h"
 
 namespace verbena::tools {
 namespace {
@@ -19,9 +20,10 @@ namespace {
 struct RunOptions {
 	std::string devices;
 	std::string log;
+	TraceOptions trace;
 };
 
-// Replaces this process by the program; returns, with an exit code, only on failure.
+// Replaces this process by the program; returns, with an exit code, on failure and after a trace.
 int run(const std::vector<std::string>& command, const RunOptions& options) {
 	const auto nic = find_nic();
 	if (!nic) return complain(nic.error(), cannot_run);
@@ -33,11 +35,34 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
 	if (!options.devices.empty()) setenv("VERBENA_DEVICES", options.devices.c_str(), 1);
 	if (!options.log.empty()) setenv("VERBENA_LOG", options.log.c_str(), 1);
 
+	if (options.trace.wanted) return run_traced(command, options.trace);
 	std::vector<char*> argv;
 	for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
 	argv.push_back(nullptr);
 	execvp(argv[0], argv.data());
 	return complain("cannot run " + command[0] + ": " + std::strerror(errno), cannot_run);
+}
+
+void add_trace_options(CLI::App& sub, RunOptions& options) {
+	TraceOptions& trace = options.trace;
+	sub.add_option_function<std::string>(
+		   "--trace",
+		   [&trace](const std::string& file) {
+			   trace.wanted = true;
+			   trace.file = file;
+		   },
+		   "Write each verb, request and packet to FILE, or to standard error, when the program has ended")
+		->type_name("[=FILE]")
+		->expected(0, 1)
+		->run_callback_for_default();
+	sub.add_option("--trace-format", trace.format, "The format of the trace; by default by the name of FILE (.json)")
+		->type_name("text|json")
+		->check(CLI::IsMember({"text", "json"}));
+	sub.add_option("--trace-only", trace.only, "Which events: qp=NUMBER, verb=NAME, errors; separated by commas")
+		->type_name("LIST");
+	sub.add_option("--trace-size", trace.size, "Memory of each process for its latest events, up to 64M")
+		->type_name("SIZE")
+		->capture_default_str();
 }
 
 }  // namespace
@@ -51,6 +76,8 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		"  verbena run --devices vb_eth0 -- ib_send_bw     show the program this device only\n"
 		"  verbena run --devices +vb_lo -- ucx_info -d     the usual devices, and the loopback\n"
 		"  verbena run --log info -- ./program             print the reason of each refused verbs call\n"
+		"  verbena run --trace -- ibv_rc_pingpong          print every verb, request and packet at the end\n"
+		"  verbena run --trace=t.json --trace-only errors -- ./program\n"
 		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
 		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");
 	auto options = std::make_shared<RunOptions>();
@@ -61,10 +88,12 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 	sub->add_option("--log", options->log, "The messages that the NIC prints: error, warn, info or debug (VERBENA_LOG)")
 		->type_name("LEVEL")
 		->check(CLI::IsMember({"error", "warn", "info", "debug"}));
+	add_trace_options(*sub, *options);
 	sub->callback([options, &action, &program] {
 		action = [options, &program] {
 			if (program.empty())
 				return complain("there is no command to run: use verbena run [OPTIONS] -- PROGRAM [ARGUMENTS]", usage);
+			if (const auto fault = fault_of(options->trace)) return complain(*fault, usage);
 			return run(program, *options);
 		};
 	});

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
 	app.footer(
 		"Examples:\n"
 		"  verbena run -- ibv_devinfo -v           run any verbs program, unmodified, on the software NIC\n"
+		"  verbena run --trace -- ./program        print every verb, request and packet at the end\n"
 		"  verbena devices                         list the RDMA devices, and the one chosen by default\n"
 		"  verbena self-test                       say whether RDMA programs run here, and how fast\n"
 		"  verbena bench rcud --md -               RC against UD between two processes of this machine\n"
@@ -44,6 +45,7 @@ int main(int argc, char** argv) {
 	Action action;
 	ProgramWords program;
 	const CLI::App* const run = add_run(app, action, program);
+	add_why(app, action);
 	add_devices(app, action);
 	const CLI::App* const doctor = add_doctor(app, action, program);
 	add_self_test(app, action);

@@ -239,6 +239,8 @@ void ChannelAdapter::transmit(QueuePair& qp) {
 
 void ChannelAdapter::handle_slot(
 	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
+	if (context_.observer) [[unlikely]]
+		context_.observer->arrived(from, slot, payload, addresses);
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	QueuePair* qp = table_.find(slot.destination());
 	if (!qp && slot.destination() == wire::multicast_qpn && facts.deth) [[unlikely]]
@@ -273,6 +275,9 @@ void ChannelAdapter::handle_slot(
 
 void ChannelAdapter::handle_shared(
 	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& shared_by) {
+	static constexpr wire::AddressPair no_addresses{};
+	if (context_.observer) [[unlikely]]
+		context_.observer->arrived(from, slot, payload, no_addresses);
 	QueuePair* qp = table_.find(slot.destination());
 	if (!qp || !can_receive(*qp) || qp->type != QpType::rc || qp->outlet->peer != from.peer)
 		++context_.counters.dropped_wrong_state;
@@ -280,6 +285,8 @@ void ChannelAdapter::handle_shared(
 }
 
 void ChannelAdapter::handle_ack(Outlet& from, wire::AckRecord record) {
+	if (context_.observer) [[unlikely]]
+		context_.observer->acknowledgement_arrived(from, record);
 	QueuePair* qp = table_.find(record.destination());
 	if (!qp || qp->type != QpType::rc || !qp->outlet || qp->outlet->peer != from.peer) return;
 	transport::handle_acknowledgement(context_, *qp, record.syndrome(), record.psn());
@@ -326,8 +333,7 @@ bool ChannelAdapter::send_management(Outlet& outlet, const cm::ConnectionManager
 	slot.payload_line = reserved.payload_line;
 	slot.deth = {wire::general_services_q_key, wire::general_services_qpn.value << 8 | index};
 	if (!outlet.lossless) outlet.slots.direction()->addresses[index] = out.route.addresses;
-	context_.touch(outlet);
-	outlet.slots.publish(&slot, length, wire::general_services_qpn);
+	context_.publish(outlet, &slot, length, wire::general_services_qpn);
 	return true;
 }
 
@@ -372,8 +378,7 @@ bool ChannelAdapter::finish_pass(Acks acks) {
 		reserved.slot->set_bth(wire::Opcode::rc_acknowledge, refusal.source, refusal.psn, 0);
 		reserved.slot->payload_line = reserved.payload_line;
 		reserved.slot->set_aeth(transport::syndrome_not_receiving, 0);
-		context_.touch(*refusal.to);
-		refusal.to->slots.publish(reserved.slot, 0);
+		context_.publish(*refusal.to, reserved.slot, 0);
 		return true;
 	});
 	return some_wait;

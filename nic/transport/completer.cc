@@ -66,6 +66,8 @@ void handle_rnr_nak(Context& context, QueuePair& qp, std::uint8_t code, Psn psn)
 		--cold.rnr_retries_left;
 	}
 	rewind_to(qp, psn);
+	if (context.observer) [[unlikely]]
+		context.observer->waits(qp, Waits::not_ready, pause);
 	pause_requester(context, qp, pause);
 	if (!qp.outlet->lossless) note_sign_of_life(context, qp);
 }
@@ -95,7 +97,10 @@ void handle_not_receiving(Context& context, QueuePair& qp) {
 	++context.counters.timeouts;
 	++context.counters.retransmissions;
 	rewind_to(qp, qp.una);
-	pause_requester(context, qp, std::min<Nanoseconds>(timeout, 1'000'000'000));
+	const Nanoseconds pause = std::min<Nanoseconds>(timeout, 1'000'000'000);
+	if (context.observer) [[unlikely]]
+		context.observer->waits(qp, Waits::not_receiving, pause);
+	pause_requester(context, qp, pause);
 }
 
 // Same host: an ACK or NAK came whose PSN belongs to no request in flight. On the same host nothing

@@ -17,6 +17,7 @@
 #include "nic/memory/rights_table.h"
 #include "nic/memory/shared_regions.h"
 #include "nic/queues/completion_queue.h"
+#include "nic/transport/observer.h"
 #include "nic/transport/queue_pair.h"
 
 namespace verbena::transport {
@@ -90,6 +91,7 @@ struct Context {
 	TimerWheel timers;
 	Nanoseconds now;  // the time at the start of the pass, or a later reading
 	Counters counters;
+	Observer* observer = nullptr;  // null: there is none
 
 	// The clock that fresh_now() reads. Null: `now` is always exact (the simulator).
 	Nanoseconds (*clock)() = nullptr;
@@ -118,11 +120,29 @@ struct Context {
 	// requested an event.
 	void complete(queues::CompletionQueue& cq, const queues::Completion& completion, bool solicited) {
 		using queues::CompletionQueue;
+		if (observer && completion.opcode >= queues::Completed::receive) [[unlikely]]
+			observer->received(completion);
 		const auto pushed = cq.push(completion, solicited || completion.status != queues::Status::success);
 		if (pushed == CompletionQueue::Pushed::quietly) [[likely]]
 			return;
 		if (pushed == CompletionQueue::Pushed::raise_event) raised_queues.add(cq);
 		else raise(AsyncEvent::cq_error, cq.user);
+	}
+
+	// Makes a reserved slot of the outlet visible, as SlotWriter::publish().
+	void publish(Outlet& outlet, wire::Slot* slot, std::uint32_t length, wire::Qpn source = {}) {
+		touch(outlet);
+		outlet.slots.publish(slot, length, source);
+		if (observer) [[unlikely]]
+			observer->sent(outlet, *slot, length, source.value);
+	}
+	// The same for a payload that is shared, as SlotWriter::publish_shared().
+	void publish_shared(Outlet& outlet, wire::Slot* slot, const wire::SharedPayload& shared, std::uint32_t length,
+		std::uint32_t key, wire::Qpn source) {
+		touch(outlet);
+		outlet.slots.publish_shared(slot, shared, length, key, source);
+		if (observer) [[unlikely]]
+			observer->sent(outlet, *slot, length, source.value);
 	}
 
 	// The changes of the key table that withdraw a right. If the change succeeds, it also revokes

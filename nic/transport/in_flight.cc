@@ -34,6 +34,11 @@ void pop_sent(QueuePair& qp) {
 	qp.sq_tail.store(qp.sq_tail.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
+void observe(Context& context, const QueuePair& qp, const SendWqe& wqe, Status status, bool direct = false) {
+	if (context.observer) [[unlikely]]
+		context.observer->finished(qp, wqe, status, direct);
+}
+
 // Removes the oldest WQE from the send queue and pushes its completion. The slot is free before
 // the completion can be seen, because a program may refill its queue to the full depth on the
 // strength of that completion. After the pop a poster may overwrite the WQE.
@@ -65,6 +70,7 @@ void retire_to(Context& context, QueuePair& qp, Psn target) {
 			break;
 		}
 		qp.una = std::max(qp.una, wqe.end_psn());
+		observe(context, qp, wqe, Status::success);
 		if (qp.signal_all || wqe.has(queues::send_signaled)) pop_and_complete(context, qp, wqe, Status::success);
 		else pop_sent(qp);
 	}
@@ -83,6 +89,7 @@ void retire_to(Context& context, QueuePair& qp, Psn target) {
 
 void retire_direct(Context& context, QueuePair& qp) {
 	const SendWqe& wqe = qp.wqe(qp.sq_next++);
+	observe(context, qp, wqe, Status::success, true);
 	if (qp.signal_all || wqe.has(queues::send_signaled)) pop_and_complete(context, qp, wqe, Status::success);
 	else pop_sent(qp);
 	if (qp.state == QpState::sqd) [[unlikely]]
@@ -145,8 +152,10 @@ void skip_to(QueuePair& qp, Psn psn) {
 
 void flush_send_queue(Context& context, QueuePair& qp) {
 	const std::uint32_t head = qp.sq_head.load(std::memory_order_acquire);
-	for (std::uint32_t index = qp.sq_tail.load(std::memory_order_relaxed); index != head; ++index)
+	for (std::uint32_t index = qp.sq_tail.load(std::memory_order_relaxed); index != head; ++index) {
+		observe(context, qp, qp.wqe(index), Status::flushed);
 		pop_and_complete(context, qp, qp.wqe(index), Status::flushed);
+	}
 	qp.sq_next = head;
 	qp.message_offset = 0;
 	qp.cold->direct_offset = 0;
@@ -195,7 +204,10 @@ void fail_send_queue(Context& context, QueuePair& qp, Status status) {
 	}
 	if (status == Status::rnr_retry_exceeded) ++context.counters.rnr_retries_exceeded;
 	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
-	if (tail != qp.sq_head.load(std::memory_order_acquire)) pop_and_complete(context, qp, qp.wqe(tail), status);
+	if (tail != qp.sq_head.load(std::memory_order_acquire)) {
+		observe(context, qp, qp.wqe(tail), status);
+		pop_and_complete(context, qp, qp.wqe(tail), status);
+	}
 	if (qp.type == QpType::rc) {
 		enter_error(context, qp);
 		return;

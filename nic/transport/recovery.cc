@@ -159,6 +159,8 @@ void resend_from(Context& context, QueuePair& qp, Psn psn) {
 	r.resent_psn = psn;
 	r.resent_at = context.fresh_now();
 	note_loss(qp, r.resent_at);
+	if (context.observer) [[unlikely]]
+		context.observer->waits(qp, Waits::again, 0);
 	rewind_to(qp, psn);
 }
 

@@ -25,6 +25,8 @@ void wait_for_room(Context& context, QueuePair& qp, Outlet& outlet) {
 	if (qp.blocked & blocked_ring) return;
 	qp.blocked |= blocked_ring;
 	qp.cold->waiting_on = &outlet;
+	if (context.observer) [[unlikely]]
+		context.observer->waits(qp, Waits::for_room, 0);
 	if (!outlet.waiting_first) outlet.full_since = context.fresh_now();
 	if (outlet.resuming && outlet.steps() == outlet.resumed_at) {
 		qp.next_waiting = outlet.waiting_first;
@@ -142,8 +144,7 @@ Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 		slot.payload_line = reserved.payload_line;
 		slot.word = wqe.immediate;
 		if (write && begins) slot.reth = {wqe.rdma.address, {wqe.rdma.rkey}, wqe.length};
-		context.touch(outlet);
-		outlet.slots.publish(&slot, n, {qp.qpn});
+		context.publish(outlet, &slot, n, {qp.qpn});
 		qp.next_psn += qp.packets_for(n);
 		qp.message_offset += n;
 	} while (!ends);
@@ -190,8 +191,7 @@ Sent send_read_or_atomic(Context& context, QueuePair& qp, SendWqe& wqe) {
 	else if (wqe.opcode == SendOpcode::compare_swap)
 		slot.atomic = {wqe.atomic.address, {wqe.atomic.rkey}, 0, wqe.atomic.swap, wqe.atomic.compare_or_add};
 	else slot.atomic = {wqe.atomic.address, {wqe.atomic.rkey}, 0, wqe.atomic.compare_or_add, 0};
-	context.touch(outlet);
-	outlet.slots.publish(&slot, 0, {qp.qpn});
+	context.publish(outlet, &slot, 0, {qp.qpn});
 	if (!recovery.read_continues) ++qp.reads_in_flight;
 	recovery.read_continues = read && qp.message_offset + length != wqe.length;
 	if (recovery.read_continues) {
@@ -230,8 +230,7 @@ Sent send_datagram(Context& context, QueuePair& qp, SendWqe& wqe) {
 	slot.payload_line = reserved.payload_line;
 	slot.word = wqe.immediate;
 	slot.deth = {wqe.datagram.q_key, qp.qpn << 8 | wqe.datagram.address_index};
-	context.touch(*outlet);
-	outlet->slots.publish(&slot, wqe.length, {qp.qpn});
+	context.publish(*outlet, &slot, wqe.length, {qp.qpn});
 	++qp.next_psn;
 	return Sent::whole;
 }

@@ -442,9 +442,8 @@ bool send_response(Context& context, QueuePair& qp, PendingResponse& response) {
 		slot.payload_line = reserved.payload_line;
 		slot.set_aeth(syndrome::ack, response.msn);
 		if (response.atomic) slot.atomic_result = response.result;
-		context.touch(outlet);
-		if (share) outlet.slots.publish_shared(&slot, share->shared, n, response.rkey, {qp.qpn});
-		else outlet.slots.publish(&slot, n, {qp.qpn});
+		if (share) context.publish_shared(outlet, &slot, share->shared, n, response.rkey, {qp.qpn});
+		else context.publish(outlet, &slot, n, {qp.qpn});
 		const std::uint32_t packets = qp.packets_for(n);
 		response.psn += packets;
 		response.address += n;
@@ -476,13 +475,15 @@ bool send_responses(Context& context, QueuePair& qp) {
 	const wire::Psn24 psn{static_cast<std::uint32_t>(nak ? qp.expected_psn : qp.expected_psn - 1) & 0xffffff};
 	if (qp.outlet->lossless && !qp.responses_in_slots) {
 		if (!qp.outlet->acks.write(code, psn, {qp.destination_qpn})) return false;
+		if (context.observer) [[unlikely]]
+			context.observer->acknowledged(qp, code, psn);
 	} else {
 		const auto reserved = qp.outlet->slots.reserve(0, 0);
 		if (!reserved.slot) return false;
 		reserved.slot->set_bth(Opcode::rc_acknowledge, {qp.destination_qpn}, psn, qp.mtu_code << wire::slot_mtu_shift);
 		reserved.slot->payload_line = reserved.payload_line;
 		reserved.slot->set_aeth(code, qp.msn);
-		qp.outlet->slots.publish(reserved.slot, 0, {qp.qpn});
+		context.publish(*qp.outlet, reserved.slot, 0, {qp.qpn});
 	}
 	qp.pending_answer = ack_none;
 	return true;

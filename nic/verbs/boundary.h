@@ -1,6 +1,6 @@
 // The verbs as a C program may call them: an exception becomes an errno value
-// (nic/engine/boundary.h). exports.cc and the tables of function pointers call every function of
-// ours by guarded<function>.
+// (nic/engine/boundary.h), and a trace gets the call (call_trace.h). exports.cc and the tables of
+// function pointers call every function of ours by guarded<function>.
 //
 // Not so the data path (objects.h) and the getters, which cannot throw.
 #pragma once
@@ -12,6 +12,7 @@
 
 #include "nic/engine/boundary.h"
 #include "nic/engine/waiting.h"
+#include "nic/verbs/call_trace.h"
 
 namespace verbena::verbs {
 
@@ -46,8 +47,13 @@ template <auto verb, Reports how, class Function = decltype(verb)> struct Guard;
 
 template <auto verb, Reports how, class Result, class... Parameters>
 struct Guard<verb, how, Result (*)(Parameters...)> {
-	static Result call(Parameters... parameters) {
+	static Result run(Parameters... parameters) {
 		return engine::bounded(public_name<verb>.data(), [&] { return verb(parameters...); }, failure<how, Result>);
+	}
+	static Result call(Parameters... parameters) {
+		if (trace::on()) [[unlikely]]
+			return traced_call<Result>(public_name<verb>.data(), run, parameters...);
+		return run(parameters...);
 	}
 };
 
@@ -60,6 +66,11 @@ struct Guard<verb, how, Result (*)(engine::BlockingCall&, Parameters...)> {
 			public_name<verb>.data(), [&] { return verb(blocking, parameters...); }, failure<how, Result>);
 	}
 	static Result call(Parameters... parameters) {
+		if (trace::on()) [[unlikely]]
+			return traced_call<Result>(public_name<verb>.data(), run, parameters...);
+		return run(parameters...);
+	}
+	static Result run(Parameters... parameters) {
 		return engine::sleeping([&](engine::BlockingCall& blocking) { return stretch(blocking, parameters...); });
 	}
 };

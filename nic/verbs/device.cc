@@ -14,6 +14,7 @@
 #include "nic/verbs/boundary.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
+#include "nic/verbs/traced_path.h"
 #include "nic/verbs/unsupported_ops.h"
 
 namespace verbena::verbs {
@@ -46,6 +47,7 @@ void fill_operations(SoftContext& context) {
 	ops.post_send = post_send;
 	ops.post_recv = post_recv;
 	ops.post_srq_recv = post_srq_recv;
+	trace_data_path(ops);
 	ops.alloc_mw = guarded<alloc_mw>;
 	ops.bind_mw = guarded<bind_mw>;
 	ops.dealloc_mw = guarded<dealloc_mw>;

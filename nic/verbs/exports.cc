@@ -14,6 +14,7 @@
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 #include "nic/verbs/real_library.h"
+#include "nic/verbs/traced_path.h"
 
 namespace ours = verbena::verbs;
 using ours::guarded;
@@ -75,6 +76,7 @@ extern "C" {
 
 ibv_device** ibv_get_device_list(int* num_devices) {
 	const int errno_before = errno;
+	ours::begin_trace();
 	if (num_devices) *num_devices = 0;
 
 	ibv_device** real_list = list_real_devices();

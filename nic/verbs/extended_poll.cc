@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "nic/verbs/objects.h"
+#include "nic/verbs/traced_path.h"
 
 namespace verbena::verbs {
 namespace {
@@ -63,6 +64,7 @@ void fill_extended_poll(SoftCq& cq) {
 	// The time at which the program reads the completion: completions carry no time stamp.
 	q.read_completion_ts = [](ibv_cq_ex*) { return clock_ns(CLOCK_MONOTONIC); };
 	q.read_completion_wallclock_ns = [](ibv_cq_ex*) { return clock_ns(CLOCK_REALTIME); };
+	trace_extended_poll(cq);
 }
 
 }  // namespace verbena::verbs

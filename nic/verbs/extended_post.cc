@@ -10,6 +10,7 @@
 #include "nic/memory/guarded_copy.h"
 #include "nic/verbs/fill_wqe.h"
 #include "nic/verbs/objects.h"
+#include "nic/verbs/traced_path.h"
 
 namespace verbena::verbs {
 namespace {
@@ -206,6 +207,7 @@ void fill_extended_post(SoftQp& sqp) {
 	q.wr_start = start;
 	q.wr_complete = complete;
 	q.wr_abort = abort_build;
+	trace_extended_post(sqp);
 }
 
 }  // namespace verbena::verbs

@@ -17,10 +17,12 @@
 #include "nic/engine/fault_handler.h"
 #include "nic/engine/unreachable.h"
 #include "nic/heap/heap.h"
+#include "nic/trace/trace.h"
 #include "nic/ucma/interpose.h"
 #include "nic/verbs/devices.h"
 #include "nic/verbs/open_counters.h"
 #include "nic/verbs/provider.h"
+#include "nic/verbs/traced_path.h"
 
 namespace verbena::verbs {
 
@@ -103,6 +105,7 @@ void after_fork_in_child() {
 	}
 	p.contexts.clear();
 	forget_open_counters();
+	trace::abandon_after_fork();
 	if (p.kernel) p.kernel->abandon_after_fork();
 	if (p.engine) p.engine.release()->abandon_after_fork();  // leaked: inherited objects use it
 }
@@ -173,6 +176,7 @@ std::expected<engine::Engine*, int> process_engine() {
 		return std::unexpected(started.error());
 	}
 	p.engine = std::move(*started);
+	trace_transport(*p.engine);
 	log::debug("the NIC has started in process %d", getpid());
 	// A change before this moment was not reported.
 	p.interfaces_known = false;

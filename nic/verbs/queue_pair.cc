@@ -203,7 +203,7 @@ int check_values(const engine::Interface& interface, const ibv_qp_attr& a, int m
 
 // Logs why the adapter has refused the change; returns EINVAL.
 int refuse_change(const QueuePair& qp, const ibv_qp_attr& a, int mask) {
-	if (!log::enabled(log::Level::info)) return errno = EINVAL;
+	if (!log::wants_reasons()) return errno = EINVAL;
 	if ((mask & IBV_QP_CUR_STATE) && static_cast<int>(a.cur_qp_state) != static_cast<int>(qp.state.load()))
 		return log::refuse(EINVAL, "ibv_modify_qp: cur_qp_state %d is not the state of the queue pair, %d",
 			static_cast<int>(a.cur_qp_state), static_cast<int>(qp.state.load()));

@@ -31,7 +31,7 @@ int refuse_opcode_or_values(const SoftQp& sqp, const ibv_send_wr& wr) {
 }  // namespace
 
 int refuse_send(const SoftQp& sqp, const ibv_send_wr* wr, int error) {
-	if (!log::enabled(log::Level::info)) return errno = error;
+	if (!log::wants_reasons()) return errno = error;
 	if (error == EFAULT) return log::refuse(error, "%s: the inline data cannot be read", verb);
 	if (error == ENOMEM && wr && wr->send_flags & IBV_SEND_INLINE) {
 		std::uint64_t length = 0;

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ADAPTER = {"nic/transport", "nic/cm", "nic/wire", "nic/memory", "nic/queues", "base"}
-ENGINE = {"nic/adapter", "nic/link"} | ADAPTER
+ENGINE = {"nic/adapter", "nic/link", "nic/trace"} | ADAPTER
 
 EXPERIMENTS = {"bench/rcud", "bench/connect", "bench/scale", "bench/kv", "bench/rpc"}
 MEASUREMENT = {
@@ -26,18 +26,21 @@ MEASUREMENT = {
 # Floor -> the floors that it may include, besides itself.
 FLOORS: dict[str, set[str]] = {
     "base": set(),
+    "nic/trace": {"base"},
     "nic/wire": {"base"},
+    "nic/trace/read": {"nic/trace", "nic/wire", "base"},
     "nic/memory": {"base"},
     "nic/queues": {"base"},
     "nic/link": {"nic/wire", "base"},
     "nic/cm": {"nic/wire", "base"},
     "nic/transport": {"nic/wire", "nic/memory", "nic/queues", "base"},
     "nic/adapter": ADAPTER,
+    "nic/observe": {"nic/trace", "nic/adapter"} | ADAPTER,
     "nic/engine": ENGINE,
     "nic/sim": ENGINE,
     "nic/presence": {"base"},
     "nic/heap": {"base"},
-    "nic/verbs": {"nic/ucma", "nic/engine", "nic/presence", "nic/heap"} | ENGINE,
+    "nic/verbs": {"nic/ucma", "nic/engine", "nic/observe", "nic/presence", "nic/heap"} | ENGINE,
     "nic/ucma": {"nic/engine", "nic/presence"} | ENGINE,
     "lib/async": {"base"},
     "lib/verbs": {"base"},
@@ -62,6 +65,7 @@ FLOORS: dict[str, set[str]] = {
     "bench/rpc": {"lib/include", "lib/rpc", "lib/channel", "lib/channel/setup", "lib/async"} | MEASUREMENT,
     "bench/peers": {"bench/rcud"} | MEASUREMENT,
     "tools": {
+        "nic/trace/read",
         "lib/include",
         "lib/metrics",
         "lib/async",

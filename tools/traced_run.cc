@@ -1,0 +1,133 @@
+#include "tools/traced_run.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/sizes.h"
+#include "nic/trace/read/text.h"
+#include "tools/commands.h"
+
+namespace verbena::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t size_min = 1 << 20, size_max = 64 << 20;
+
+volatile std::sig_atomic_t child = 0;
+void pass_on(int signal) {
+	if (child != 0) kill(child, signal);
+}
+
+// The folder for the files of the processes: in memory if there is such a file system.
+std::string make_folder() {
+	std::error_code error;
+	for (const fs::path& parent : {fs::path("/dev/shm"), fs::temp_directory_path(error)}) {
+		std::string path = parent / "verbena-trace-XXXXXX";
+		if (mkdtemp(path.data()) != nullptr) return path;
+	}
+	return {};
+}
+
+// Starts the program; returns only in this process.
+pid_t start(std::vector<char*>& argv) {
+	const pid_t parent = getpid();
+	const pid_t pid = fork();
+	if (pid != 0) return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) _exit(failed);
+	execvp(argv[0], argv.data());
+	const int error = errno;
+	complain(fmt::format("cannot run {}: {}", argv[0], std::strerror(error)));
+	_exit(cannot_run);
+}
+
+// Waits for the program. The terminal's signals are for the program, and this process outlives it.
+int status_of(pid_t pid) {
+	child = pid;
+	for (const int signal : {SIGINT, SIGQUIT}) std::signal(signal, SIG_IGN);
+	for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(signal, pass_on);
+	int status = 0;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
+	child = 0;
+	return status;
+}
+
+trace::Format format_of(const TraceOptions& options) {
+	const std::string extension = fs::path(options.file).extension();
+	const bool json =
+		options.format == "json" || (options.format.empty() && (extension == ".json" || extension == ".jsonl"));
+	return json ? trace::Format::json : trace::Format::text;
+}
+
+// Writes the trace of the folder. False: it stays in the folder, and a message says so.
+bool write_trace(const std::string& folder, const TraceOptions& options) {
+	const auto read = trace::read_trace(folder);
+	if (!read) {
+		complain("the trace cannot be read: " + read.error());
+		return false;
+	}
+	if (read->processes.empty()) complain("no process used the NIC, so the trace is empty");
+	const std::string text = trace::render(*read, format_of(options), *trace::parse_filter(options.only));
+	if (options.file.empty()) return std::fwrite(text.data(), 1, text.size(), stderr) == text.size();
+	std::ofstream out(options.file, std::ios::binary | std::ios::trunc);
+	out << text;
+	out.flush();
+	if (out) return true;
+	complain(fmt::format(
+		"cannot write {}: {}; the files of the trace are in {}", options.file, std::strerror(errno), folder));
+	return false;
+}
+
+// Ends as the program has ended.
+int end_as(int status) {
+	if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+	const rlimit no_core{0, 0};
+	setrlimit(RLIMIT_CORE, &no_core);
+	std::signal(WTERMSIG(status), SIG_DFL);
+	raise(WTERMSIG(status));
+	constexpr int signaled = 128;  // as shells count, if the signal did not end this process
+	return signaled + WTERMSIG(status);
+}
+
+}  // namespace
+
+std::optional<std::string> fault_of(const TraceOptions& options) {
+	if (!options.wanted) return std::nullopt;
+	if (const auto filter = trace::parse_filter(options.only); !filter) return "--trace-only: " + filter.error();
+	const auto size = parse_size(options.size);
+	if (!size || *size < size_min || *size > size_max) return "--trace-size: " + options.size + " is not in 1M to 64M";
+	return std::nullopt;
+}
+
+int run_traced(const std::vector<std::string>& command, const TraceOptions& options) {
+	const std::string folder = make_folder();
+	if (folder.empty()) return complain(fmt::format("no folder for the trace: {}", std::strerror(errno)));
+	setenv("VERBENA_TRACE", folder.c_str(), 1);
+	setenv("VERBENA_TRACE_BYTES", std::to_string(*parse_size(options.size)).c_str(), 1);
+	std::vector<char*> argv;
+	for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+	argv.push_back(nullptr);
+	const pid_t pid = start(argv);
+	std::error_code error;
+	if (pid < 0) {
+		const int refused = errno;
+		fs::remove_all(folder, error);
+		return complain(fmt::format("cannot start a process: {}", std::strerror(refused)));
+	}
+	const int status = status_of(pid);
+	if (write_trace(folder, options)) fs::remove_all(folder, error);
+	return end_as(status);
+}
+
+}  // namespace verbena::tools
