@@ -7,7 +7,7 @@ NEEDS := cmake/packages.sh
 CONFIGURE := cmake --log-level=WARNING --preset
 
 .DEFAULT_GOAL := help
-.PHONY: help build programs nic packages packages-test container test slow inject lint same-code bench bench-full bench-peers results \
+.PHONY: help build programs nic packages packages-test container ci-test test slow inject lint same-code bench bench-full bench-peers results \
 	sim fuzz asan tsan interop ecosystem hostile nightly weekly coverage fuzz-corpus newcomer clean
 
 help: ## print this list
@@ -42,6 +42,10 @@ packages-test: packages ## lint, install, use, upgrade and purge the packages in
 container: programs ## build a container image of the NIC and the tools, from scratch, with buildah or podman
 	@$(NEEDS) container
 	@deploy/container/build $(BUILD)
+
+ci-test: packages container ## run the files of examples/ci in a bare Debian 12, and containers without root (podman)
+	@$(NEEDS) newcomer test
+	@tests/ci/trial build-packages $(BUILD)/container.tar
 
 test: build ## run all tests; the last line counts passed, failed and skipped
 	@$(NEEDS) test bench inject ecosystem

@@ -45,6 +45,7 @@ NIGHTLY = [
     Step("interop", "interop", 2 * 3600),
     Step("slow", "slow", 3600),
     Step("packages-test", "packages-test", 3600),
+    Step("ci-test", "ci-test", 3600),
 ]
 WEEKLY = [
     Step("fuzz-600", "fuzz", 3 * 3600, ("FUZZ_SECONDS=600",)),
