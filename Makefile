@@ -70,6 +70,10 @@ container: programs ## build a container image of the NIC and the tools, from sc
 	@$(NEEDS) container
 	@deploy/container/build $(BUILD)
 
+ci-test: packages container ## run the files of examples/ci in a bare Debian 12, and containers without root (podman)
+	@$(NEEDS) newcomer test
+	@tests/ci/trial build-packages $(BUILD)/container.tar
+
 test: build ## run all tests; the last line counts passed, failed and skipped
 	@$(NEEDS) test bench inject ecosystem
 	@$(PYTHON) tests/run.py --build $(BUILD)

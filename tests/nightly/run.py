@@ -48,6 +48,7 @@ NIGHTLY = [
     Step("wheel-test", "wheel-test", 3600),
     Step("dist-test", "dist-test", 3600),
     Step("rpm-test", "rpm-test", 3600),
+    Step("ci-test", "ci-test", 3600),
 ]
 WEEKLY = [
     Step("fuzz-600", "fuzz", 3 * 3600, ("FUZZ_SECONDS=600",)),
