@@ -7,7 +7,7 @@ from objections import ROOT, tracked_files
 PAGE = ROOT / "docs" / "troubleshooting.md"
 HEADING = re.compile(r"^### `(.+)`$", re.MULTILINE)
 # A word in capitals stands for something that the program puts in; so does a format's {} or %s.
-PLACE = re.compile(r"\b(?:HOST|PROGRAM|FOLDER|REASON|N)\b")
+PLACE = re.compile(r"\b(?:HOST|PROGRAM|FOLDER|REASON|NAME|N)\b")
 LITERALS = re.compile(r'"\s*"')
 # The C library's words for ENOSPC and EMFILE.
 KERNEL = {"No space left on device", "Too many open files"}
