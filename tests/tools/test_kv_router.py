@@ -56,22 +56,40 @@ def test_a_stopped_server_fails_its_own_keys_in_time_and_delays_no_others(
     assert ran.status == 0, ran
 
 
+def begin(programs: Programs, history: Path, where: str, protocol: str, form: str) -> dict[int, Program]:
+    """Start four clients that work until they are ended."""
+    return {i: programs.start(history, where, i, 60, 3, protocol, form, 50, "retry") for i in range(1, 5)}
+
+
+def work_on(clients: dict[int, Program], lines: int = 60) -> None:
+    """Wait until each client has done more operations."""
+    for each in clients.values():
+        enough = each.out.count("\n") + lines
+        wait_until(lambda each=each, enough=enough: each.out.count("\n") > enough, "it works", alive=each)
+
+
+def end_all(clients: dict[int, Program]) -> None:
+    for each in clients.values():
+        each.process.send_signal(signal.SIGTERM)
+    for each in clients.values():
+        ran = each.finish()
+        assert ran.status == 0, ran
+    assert retries_of(list(clients.values())) >= 1
+
+
 @pytest.mark.parametrize(("protocol", "form"), [("auto", "read"), ("rndv", "read"), ("rndv", "write"), ("tcp", "read")])
 def test_no_call_fails_and_no_change_is_made_twice_while_a_durable_server_is_killed(
     programs: Programs, history_program: Path, protocol: str, form: str
 ) -> None:
     """All lives of the server together are one history: a SET that was made twice would show."""
     server, where = serve(programs, "--data", "store")
-    clients = {i: programs.start(history_program, where, i, 2.5, 3, protocol, form, 50, "retry") for i in range(1, 5)}
-    for kill in range(1, 4):
-        for each in clients.values():
-            wait_until(lambda each=each, kill=kill: each.out.count("\n") > 60 * kill, "it works", alive=each)
+    clients = begin(programs, history_program, where, protocol, form)
+    for _ in range(3):
+        work_on(clients)
         end(server, signal.SIGKILL)
         server = serve_again(programs, where, "--data", "store")
-    for each in clients.values():
-        ran = each.finish()
-        assert ran.status == 0, ran
-    assert retries_of(list(clients.values())) >= 4
+    work_on(clients)
+    end_all(clients)
     check(histories(clients), keys=3, at_least=200)
 
 
@@ -80,16 +98,13 @@ def test_no_call_fails_while_a_server_without_data_is_restarted_in_order(
 ) -> None:
     """It says which requests it has not executed, so these are sent to its successor."""
     server, where = serve(programs)
-    clients = [programs.start(history_program, where, i, 2, 3, "auto", "read", 50, "retry") for i in range(1, 5)]
-    for restart in range(1, 4):
-        for each in clients:
-            wait_until(lambda each=each, restart=restart: each.out.count("\n") > 100 * restart, "it works", alive=each)
+    clients = begin(programs, history_program, where, "auto", "read")
+    for _ in range(3):
+        work_on(clients)
         assert server.end().status == 0
         server = serve_again(programs, where)
-    for each in clients:
-        ran = each.finish()
-        assert ran.status == 0, ran
-    assert retries_of(clients) >= 4
+    work_on(clients)
+    end_all(clients)
 
 
 def test_changes_are_made_once_while_tcp_connections_are_cut(programs: Programs, history_program: Path) -> None:
