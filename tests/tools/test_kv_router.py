@@ -4,9 +4,12 @@ Each operation has a deadline and waits for its own server only; a change that i
 once.
 """
 
+import contextlib
 import os
 import re
 import signal
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -119,6 +122,78 @@ def test_changes_are_made_once_while_tcp_connections_are_cut(programs: Programs,
     proxy.close()
     assert proxy.cut >= 3
     check(histories(clients), keys=3, at_least=500)
+
+
+class SwallowingProxy:
+    """Forwards TCP. While `swallows` is set, it drops the bytes of the server and counts them."""
+
+    def __init__(self, where: str) -> None:
+        self._to = (HOST, int(where.rpartition(":")[2]))
+        self._listener = socket.create_server((HOST, 0))
+        self._sockets: list[socket.socket] = []
+        self.swallows = False
+        self.swallowed = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def where(self) -> str:
+        return f"{HOST}:{self._listener.getsockname()[1]}"
+
+    def cut(self) -> None:
+        for each in self._sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                ours = self._listener.accept()[0]
+                theirs = socket.create_connection(self._to)
+                self._sockets += [ours, theirs]
+                threading.Thread(target=self._pass_on, args=(ours, theirs, False), daemon=True).start()
+                threading.Thread(target=self._pass_on, args=(theirs, ours, True), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket, of_server: bool) -> None:
+        with contextlib.suppress(OSError):
+            while piece := one.recv(65536):
+                if of_server and self.swallows:
+                    self.swallowed += len(piece)
+                else:
+                    other.sendall(piece)
+        with contextlib.suppress(OSError):
+            other.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(("change", "after"), [("SET key one", "of another"), ("DEL key", "of another")])
+def test_a_change_whose_answer_is_lost_is_made_once(programs: Programs, change: str, after: str) -> None:
+    """Another client sets the key between the lost answer and the repetition."""
+    _, where = serve(programs)
+    proxy = SwallowingProxy(where)
+    working = programs.start("kv_client", proxy.where, "--transport", "tcp", stdin=-1)
+
+    def say(*lines: str) -> None:
+        assert working.process.stdin is not None
+        working.process.stdin.write("".join(f"{line}\n" for line in lines).encode())
+        working.process.stdin.flush()
+
+    say("SET key zero", "GET key")
+    wait_until(lambda: working.out == "zero\n", "it is connected", alive=working)
+    proxy.swallows = True
+    say(change, "GET key")
+    wait_until(lambda: proxy.swallowed > 0, "the change is made and answered", alive=working)
+    assert client(programs, where, f"SET key {after}").status == 0
+    proxy.swallows = False
+    proxy.cut()
+    wait_until(lambda: working.out.count("\n") == 2, "the change is repeated", alive=working)
+    assert working.process.stdin is not None
+    working.process.stdin.close()
+    ran = working.finish()
+    proxy.close()
+    assert ran.status == 0 and ran.out == f"zero\n{after}\n", ran
 
 
 def test_an_unanswered_change_is_reported_when_its_server_has_lost_its_content(
