@@ -92,16 +92,19 @@ public:
 		if (error_) return std::unexpected(*error_);
 		return {};
 	}
-	// Before the co_await: ends the call at this time instead of after the router's timeout.
+	// Before the co_await: ends the call at this time, which is no later than the router's timeout
+	// from now.
 	void by(Nanoseconds deadline) { deadline_ = deadline; }
 
 protected:
 	friend class Client;
 	friend class Route;
 	friend class Router;
-	// The place in the list of unanswered changes of one server.
+	// The place in a list of the calls of one route.
 	struct Ordered : async::Linked {
-		std::uint64_t order = 0;  // ChangeId::order; 0: the change has no id
+		explicit Ordered(Call& of) : call(of) {}
+		Call& call;
+		std::uint64_t order = 0;  // ChangeId::order; 0: a GET, or a change without an id
 	};
 
 	void expire() override { maker_.expired(*this); }
@@ -128,9 +131,10 @@ protected:
 	std::optional<Error> error_;
 	Fetched fetched_;
 	Attempts attempts_;
-	Ordered ordered_;
+	Ordered ordered_{*this};
 	std::uint64_t settled_ = 0;  // ChangeId::settled
-	Nanoseconds deadline_ = 0;  // 0: by the router's timeout
+	// 0: not known yet. The call's own timer is set only if Route::sweep() may be late for it.
+	Nanoseconds deadline_ = 0;
 };
 
 // A GET, whose result has a value.

@@ -71,13 +71,32 @@ Running Route::retire(std::unique_ptr<Client> client) {
 	session_.loop().resume_soon(until_retired_);
 }
 
+Route::~Route() {
+	session_.loop().cancel(*this);
+	session_.loop().cancel(sweeper_);
+}
+
 void Route::start(Call& call) {
 	call.keeper_ = this;
-	if (call.kind_ != Call::Kind::get && how_.retry) {
-		call.ordered_.order = ++last_order_;
+	if (call.kind_ != Call::Kind::get) {
+		if (how_.retry) call.ordered_.order = ++last_order_;
 		changes_.push_back(call.ordered_);
+	} else {
+		gets_.push_back(call.ordered_);
 	}
+	if (!sweeper_.scheduled()) session_.loop().schedule(sweeper_, call.deadline_);
 	submit(call);
+}
+
+// Ends the calls whose deadlines have passed. All calls of a router have one timeout, so an older
+// call has an earlier deadline. A call for which this does not hold has a timer of its own.
+void Route::sweep() {
+	Nanoseconds next = never;
+	for (auto* const calls : {&changes_, &gets_}) {
+		while (!calls->empty() && calls->front().call.deadline_ <= session_.loop().now()) expired(calls->front().call);
+		if (!calls->empty()) next = std::min(next, calls->front().call.deadline_);
+	}
+	session_.loop().schedule(sweeper_, next);
 }
 
 // Sends the call, fails it if it may not be sent to this server, or lets it wait.

@@ -40,7 +40,7 @@ public:
 	// Begins to connect. `patience` is for the first attempt.
 	Route(Owner& owner, Session& session, const ClientOptions& options, const RouterOptions& how, std::string name,
 		Nanoseconds patience);
-	~Route() { session_.loop().cancel(*this); }
+	~Route();
 
 	// Takes a call, which waits if there is no connection.
 	void start(Call& call);
@@ -73,6 +73,7 @@ private:
 	// If the server has been silent for a second or more, the connection is given up.
 	void expired(Call& call) override;
 	void expire() override { submit_waiting(); }
+	void sweep();
 
 	Owner& owner_;
 	Session& session_;
@@ -86,7 +87,15 @@ private:
 	std::unique_ptr<Client> client_;
 	Backoff backoff_;
 	async::List<async::Waiter> waiting_;  // calls without a connection, or whose server is busy
-	async::List<Call::Ordered> changes_;  // changes that are not done, by their order
+	// Calls that are not done, the oldest first: changes by their order, and GETs.
+	async::List<Call::Ordered> changes_, gets_;
+	// Expires at the deadline of the oldest call, or before.
+	struct Sweeper final : async::Timer {
+		explicit Sweeper(Route& of) : route(of) {}
+		void expire() override { route.sweep(); }
+		Route& route;
+	};
+	Sweeper sweeper_{*this};
 	std::uint64_t last_order_ = 0;
 	bool tried_ = false, left_ = false, closing_ = false, ended_ = false;
 	std::string reason_;

@@ -68,7 +68,7 @@ void Router::adopt(const std::vector<std::string>& names, Nanoseconds patience) 
 	for (std::size_t i = before; i < departed_.size(); ++i) departed_[i]->leave();
 	async::List<async::Waiter> again;
 	again.splice(homeless_);
-	while (auto* const call = static_cast<Call*>(again.pop_front())) place(*call);
+	while (auto* const call = static_cast<Call*>(again.pop_front())) place_again(*call);
 	route_changed();
 }
 
@@ -105,15 +105,16 @@ bool Router::leaves_registered(std::string_view key, std::size_t value) const {
 void Router::start(Call& call) {
 	if (const auto fault = fault_of(call.key_)) return call.finish(*fault, session_.loop());
 	if (call.value_.size() > value_max) return call.finish(Error::long_value, session_.loop());
-	const Nanoseconds now = session_.loop().now();
-	if (call.deadline_ == 0 && how_.timeout != never) call.deadline_ = now + how_.timeout;
 	if (call.deadline_ != 0) session_.loop().schedule(call, call.deadline_);
-	place(call);
+	else call.deadline_ = how_.timeout == never ? never : session_.loop().now() + how_.timeout;
+	if (Route* const route = route_of(call.key_); route != nullptr) route->start(call);
+	else place_again(call);
 }
 
-void Router::place(Call& call) {
-	Route* const route = route_of(call.key_);
-	if (route != nullptr) return route->start(call);
+// The call is older than others of the route, so it gets a timer of its own.
+void Router::place_again(Call& call) {
+	session_.loop().schedule(call, call.deadline_);
+	if (Route* const route = route_of(call.key_); route != nullptr) return route->start(call);
 	call.keeper_ = nullptr;
 	homeless_.push_back(call);
 }

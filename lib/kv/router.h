@@ -78,13 +78,12 @@ private:
 	Route* route_of(std::string_view key) const;
 	void adopt(const std::vector<std::string>& names, Nanoseconds patience);
 	Running follow_members();
-	void place(Call& call);
 
 	void start(Call& call) override;
 	void forget(Call& call) override;
 	void expired(Call& call) override;
 	void route_changed() override;
-	void place_again(Call& call) override { place(call); }
+	void place_again(Call& call) override;
 
 	Session& session_;
 	ClientOptions options_;

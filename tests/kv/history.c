@@ -1,7 +1,8 @@
 /* history SERVER ID SECONDS KEYS PROTOCOL FORM [SETS_PER_CENT [retry]]: SETs and GETs a few keys at
  * random and prints each operation with its times, for a check of linearizability. It ends with
- * status 1 at the first operation that fails. Without "retry" an operation fails when its
- * connection is lost; with it, operations are sent again, and the last line is "retries NUMBER".
+ * status 1 at the first operation that fails, and with status 0 after SECONDS or at SIGTERM.
+ * Without "retry" an operation fails when its connection is lost; with it, operations are sent
+ * again, and the last line is "retries NUMBER".
  *
  * PROTOCOL is one of kv_options.protocol, onesided (auto, with one-sided GETs) or tcp (auto, over
  * TCP). Each client also has a key of its own, which only it SETs and DELs, and which the other
@@ -16,11 +17,20 @@
  * other bytes is a torn value: the program then ends with status 3.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <verbena/kv.h>
+
+static volatile sig_atomic_t ended; /* SIGTERM: the last operation is done in order */
+
+static void end(int signal)
+{
+	(void)signal;
+	ended = 1;
+}
 
 static long long now(void)
 {
@@ -67,9 +77,10 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	sigaction(SIGTERM, &(struct sigaction){.sa_handler = end, .sa_flags = SA_RESTART}, NULL);
 	srand(id * 7919 + 1);
 	int there = 0; /* this client's own key exists */
-	for (unsigned number = 1; now() < until; ++number) {
+	for (unsigned number = 1; now() < until && !ended; ++number) {
 		char key[16];
 		const int own = rand() % 4 == 0, changes = (unsigned)rand() % 100 < sets;
 		if (!own) snprintf(key, sizeof key, "key%u", (unsigned)rand() % keys);

@@ -11,15 +11,9 @@
 #include <time.h>
 #include <verbena/kv.h>
 
-enum { keys = 60, timeout_ms = 1500 };
+#include "expect.h"
 
-#define EXPECT(condition) \
-	do { \
-		if (!(condition)) { \
-			fprintf(stderr, "%s:%d: not true: %s; last error: %s\n", __FILE__, __LINE__, #condition, kv_last_error(store)); \
-			exit(1); \
-		} \
-	} while (0)
+enum { keys = 60, timeout_ms = 1500 };
 
 static double now(void)
 {

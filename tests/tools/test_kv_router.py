@@ -4,9 +4,12 @@ Each operation has a deadline and waits for its own server only; a change that i
 once.
 """
 
+import contextlib
 import os
 import re
 import signal
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -56,22 +59,40 @@ def test_a_stopped_server_fails_its_own_keys_in_time_and_delays_no_others(
     assert ran.status == 0, ran
 
 
+def begin(programs: Programs, history: Path, where: str, protocol: str, form: str) -> dict[int, Program]:
+    """Start four clients that work until they are ended."""
+    return {i: programs.start(history, where, i, 60, 3, protocol, form, 50, "retry") for i in range(1, 5)}
+
+
+def work_on(clients: dict[int, Program], lines: int = 60) -> None:
+    """Wait until each client has done more operations."""
+    for each in clients.values():
+        enough = each.out.count("\n") + lines
+        wait_until(lambda each=each, enough=enough: each.out.count("\n") > enough, "it works", alive=each)
+
+
+def end_all(clients: dict[int, Program]) -> None:
+    for each in clients.values():
+        each.process.send_signal(signal.SIGTERM)
+    for each in clients.values():
+        ran = each.finish()
+        assert ran.status == 0, ran
+    assert retries_of(list(clients.values())) >= 1
+
+
 @pytest.mark.parametrize(("protocol", "form"), [("auto", "read"), ("rndv", "read"), ("rndv", "write"), ("tcp", "read")])
 def test_no_call_fails_and_no_change_is_made_twice_while_a_durable_server_is_killed(
     programs: Programs, history_program: Path, protocol: str, form: str
 ) -> None:
     """All lives of the server together are one history: a SET that was made twice would show."""
     server, where = serve(programs, "--data", "store")
-    clients = {i: programs.start(history_program, where, i, 2.5, 3, protocol, form, 50, "retry") for i in range(1, 5)}
-    for kill in range(1, 4):
-        for each in clients.values():
-            wait_until(lambda each=each, kill=kill: each.out.count("\n") > 60 * kill, "it works", alive=each)
+    clients = begin(programs, history_program, where, protocol, form)
+    for _ in range(3):
+        work_on(clients)
         end(server, signal.SIGKILL)
         server = serve_again(programs, where, "--data", "store")
-    for each in clients.values():
-        ran = each.finish()
-        assert ran.status == 0, ran
-    assert retries_of(list(clients.values())) >= 4
+    work_on(clients)
+    end_all(clients)
     check(histories(clients), keys=3, at_least=200)
 
 
@@ -80,16 +101,13 @@ def test_no_call_fails_while_a_server_without_data_is_restarted_in_order(
 ) -> None:
     """It says which requests it has not executed, so these are sent to its successor."""
     server, where = serve(programs)
-    clients = [programs.start(history_program, where, i, 2, 3, "auto", "read", 50, "retry") for i in range(1, 5)]
-    for restart in range(1, 4):
-        for each in clients:
-            wait_until(lambda each=each, restart=restart: each.out.count("\n") > 100 * restart, "it works", alive=each)
+    clients = begin(programs, history_program, where, "auto", "read")
+    for _ in range(3):
+        work_on(clients)
         assert server.end().status == 0
         server = serve_again(programs, where)
-    for each in clients:
-        ran = each.finish()
-        assert ran.status == 0, ran
-    assert retries_of(clients) >= 4
+    work_on(clients)
+    end_all(clients)
 
 
 def test_changes_are_made_once_while_tcp_connections_are_cut(programs: Programs, history_program: Path) -> None:
@@ -104,6 +122,78 @@ def test_changes_are_made_once_while_tcp_connections_are_cut(programs: Programs,
     proxy.close()
     assert proxy.cut >= 3
     check(histories(clients), keys=3, at_least=500)
+
+
+class SwallowingProxy:
+    """Forwards TCP. While `swallows` is set, it drops the bytes of the server and counts them."""
+
+    def __init__(self, where: str) -> None:
+        self._to = (HOST, int(where.rpartition(":")[2]))
+        self._listener = socket.create_server((HOST, 0))
+        self._sockets: list[socket.socket] = []
+        self.swallows = False
+        self.swallowed = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def where(self) -> str:
+        return f"{HOST}:{self._listener.getsockname()[1]}"
+
+    def cut(self) -> None:
+        for each in self._sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                ours = self._listener.accept()[0]
+                theirs = socket.create_connection(self._to)
+                self._sockets += [ours, theirs]
+                threading.Thread(target=self._pass_on, args=(ours, theirs, False), daemon=True).start()
+                threading.Thread(target=self._pass_on, args=(theirs, ours, True), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket, of_server: bool) -> None:
+        with contextlib.suppress(OSError):
+            while piece := one.recv(65536):
+                if of_server and self.swallows:
+                    self.swallowed += len(piece)
+                else:
+                    other.sendall(piece)
+        with contextlib.suppress(OSError):
+            other.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(("change", "after"), [("SET key one", "of another"), ("DEL key", "of another")])
+def test_a_change_whose_answer_is_lost_is_made_once(programs: Programs, change: str, after: str) -> None:
+    """Another client sets the key between the lost answer and the repetition."""
+    _, where = serve(programs)
+    proxy = SwallowingProxy(where)
+    working = programs.start("kv_client", proxy.where, "--transport", "tcp", stdin=-1)
+
+    def say(*lines: str) -> None:
+        assert working.process.stdin is not None
+        working.process.stdin.write("".join(f"{line}\n" for line in lines).encode())
+        working.process.stdin.flush()
+
+    say("SET key zero", "GET key")
+    wait_until(lambda: working.out == "zero\n", "it is connected", alive=working)
+    proxy.swallows = True
+    say(change, "GET key")
+    wait_until(lambda: proxy.swallowed > 0, "the change is made and answered", alive=working)
+    assert client(programs, where, f"SET key {after}").status == 0
+    proxy.swallows = False
+    proxy.cut()
+    wait_until(lambda: working.out.count("\n") == 2, "the change is repeated", alive=working)
+    assert working.process.stdin is not None
+    working.process.stdin.close()
+    ran = working.finish()
+    proxy.close()
+    assert ran.status == 0 and ran.out == f"zero\n{after}\n", ran
 
 
 def test_an_unanswered_change_is_reported_when_its_server_has_lost_its_content(
