@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from traced import Traced
+from namespaces import ADDRESSES, NamespacePair, NotPermitted
+from traced import Traced, free_port, run_pair
 
 MESSAGES = 20
 
@@ -66,6 +67,31 @@ def test_tshark_agrees_with_every_header(traced: Traced, monkeypatch: pytest.Mon
             assert packet["ip.checksum.status"] == packet["udp.checksum.status"] == good, packet
             assert packet["udp.dstport"] == "4791" and "shared memory" in packet["frame.comment"], packet
             assert program[0] in packet["frame.comment"], packet
+
+
+def test_packets_between_two_hosts_are_written_too(traced: Traced) -> None:
+    try:
+        wire = NamespacePair(1500)
+    except NotPermitted as refusal:
+        pytest.skip(f"no network namespaces here: {refusal}")
+    port = free_port()
+    program = ["ibv_rc_pingpong", "-g", "0", "-n", "5", "-p", str(port)]
+    options = ["--pcap", str(traced.folder / "client.pcapng")]
+    try:
+        run_pair(
+            traced.runner,
+            [*traced.words("server.txt"), *program],
+            [*traced.words("client.txt", *options), *program, ADDRESSES[0]],
+            port=port,
+            networks=(lambda inner: wire.inside(0, inner), lambda inner: wire.inside(1, inner)),
+        ).check()
+    finally:
+        wire.close()
+    packets = dissect(traced.folder / "client.pcapng")
+    assert {packet["ip.src"] for packet in packets} == set(ADDRESSES)
+    for packet in packets:
+        assert packet["_ws.malformed"] == "" and packet["_ws.expert.severity"] in ("", COMMENT), packet
+        assert packet["frame.comment"].endswith("UDP"), packet
 
 
 def test_the_packets_are_those_of_the_trace(traced: Traced, monkeypatch: pytest.MonkeyPatch) -> None:

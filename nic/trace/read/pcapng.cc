@@ -116,9 +116,12 @@ std::optional<Captured> packet_of(const Event& event) {
 	std::memcpy(&packet, event.bytes.data(), sizeof packet);
 	Captured c;
 	std::memcpy(&c.slot, packet.slot, sizeof c.slot);
-	if (c.slot.length > wire::Direction::shared_payload_bytes_max || c.slot.path_mtu() < 256 ||
-		c.slot.path_mtu() > wire::payload_bytes_max)
-		return std::nullopt;
+	if (c.slot.length > wire::Direction::shared_payload_bytes_max) return std::nullopt;
+	// A packet that came from UDP is one packet, and its slot has no path MTU.
+	if (c.slot.path_mtu() < 256 || c.slot.path_mtu() > wire::payload_bytes_max) {
+		constexpr std::uint32_t mtu_mask = 0xf << wire::slot_mtu_shift, mtu_4096 = 5 << wire::slot_mtu_shift;
+		c.slot.psn_flags = (c.slot.psn_flags & ~mtu_mask) | mtu_4096;
+	}
 	c.payload.resize(c.slot.length);
 	c.known = std::min({std::size_t{packet.captured}, c.payload.size(), event.bytes.size() - sizeof packet});
 	std::memcpy(c.payload.data(), event.bytes.data() + sizeof packet, c.known);
