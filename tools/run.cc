@@ -48,7 +48,7 @@ void add_trace_options(CLI::App& sub, RunOptions& options) {
 	sub.add_option_function<std::string>(
 		   "--trace",
 		   [&trace](const std::string& file) {
-			   trace.wanted = true;
+			   trace.wanted = trace.shown = true;
 			   trace.file = file;
 		   },
 		   "Write each verb, request and packet to FILE, or to standard error, when the program has ended")
@@ -60,6 +60,14 @@ void add_trace_options(CLI::App& sub, RunOptions& options) {
 		->check(CLI::IsMember({"text", "json"}));
 	sub.add_option("--trace-only", trace.only, "Which events: qp=NUMBER, verb=NAME, errors; separated by commas")
 		->type_name("LIST");
+	sub.add_option_function<std::string>(
+		   "--pcap",
+		   [&trace](const std::string& file) {
+			   trace.wanted = true;
+			   trace.pcap = file;
+		   },
+		   "Write the packets of both links to FILE, as pcapng for tshark and Wireshark")
+		->type_name("FILE");
 	sub.add_option("--trace-size", trace.size, "Memory of each process for its latest events, up to 64M")
 		->type_name("SIZE")
 		->capture_default_str();
@@ -77,6 +85,7 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		"  verbena run --devices +vb_lo -- ucx_info -d     the usual devices, and the loopback\n"
 		"  verbena run --log info -- ./program             print the reason of each refused verbs call\n"
 		"  verbena run --trace -- ibv_rc_pingpong          print every verb, request and packet at the end\n"
+		"  verbena run --pcap p.pcapng -- ib_send_lat      write its packets for Wireshark, and for tshark -r\n"
 		"  verbena run --trace=t.json --trace-only errors -- ./program\n"
 		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
 		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");

@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include "base/sizes.h"
+#include "nic/trace/read/pcapng.h"
 #include "nic/trace/read/text.h"
 #include "tools/commands.h"
 
@@ -22,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uint32_t packet_bytes = 8192;  // all that one slot of a link carries
 constexpr std::uint64_t size_min = 1 << 20, size_max = 64 << 20;
 
 volatile std::sig_atomic_t child = 0;
@@ -70,6 +72,16 @@ trace::Format format_of(const TraceOptions& options) {
 	return json ? trace::Format::json : trace::Format::text;
 }
 
+// False: a message says so, and where the files of the trace are.
+bool write_file(const std::string& path, const std::string& text, const std::string& folder) {
+	std::ofstream out(path, std::ios::binary | std::ios::trunc);
+	out << text;
+	out.flush();
+	if (out) return true;
+	complain(fmt::format("cannot write {}: {}; the files of the trace are in {}", path, std::strerror(errno), folder));
+	return false;
+}
+
 // Writes the trace of the folder. False: it stays in the folder, and a message says so.
 bool write_trace(const std::string& folder, const TraceOptions& options) {
 	const auto read = trace::read_trace(folder);
@@ -78,15 +90,12 @@ bool write_trace(const std::string& folder, const TraceOptions& options) {
 		return false;
 	}
 	if (read->processes.empty()) complain("no process used the NIC, so the trace is empty");
+	bool written = options.pcap.empty() || write_file(options.pcap, trace::render_pcapng(*read), folder);
+	if (!options.shown) return written;
 	const std::string text = trace::render(*read, format_of(options), *trace::parse_filter(options.only));
-	if (options.file.empty()) return std::fwrite(text.data(), 1, text.size(), stderr) == text.size();
-	std::ofstream out(options.file, std::ios::binary | std::ios::trunc);
-	out << text;
-	out.flush();
-	if (out) return true;
-	complain(fmt::format(
-		"cannot write {}: {}; the files of the trace are in {}", options.file, std::strerror(errno), folder));
-	return false;
+	if (!options.file.empty()) return write_file(options.file, text, folder) && written;
+	written &= std::fwrite(text.data(), 1, text.size(), stderr) == text.size();
+	return written;
 }
 
 // Ends as the program has ended.
@@ -115,6 +124,7 @@ int run_traced(const std::vector<std::string>& command, const TraceOptions& opti
 	if (folder.empty()) return complain(fmt::format("no folder for the trace: {}", std::strerror(errno)));
 	setenv("VERBENA_TRACE", folder.c_str(), 1);
 	setenv("VERBENA_TRACE_BYTES", std::to_string(*parse_size(options.size)).c_str(), 1);
+	if (!options.pcap.empty()) setenv("VERBENA_TRACE_PACKETS", std::to_string(packet_bytes).c_str(), 1);
 	std::vector<char*> argv;
 	for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
 	argv.push_back(nullptr);

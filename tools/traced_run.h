@@ -16,9 +16,11 @@ namespace verbena::tools {
 
 struct TraceOptions {
 	bool wanted = false;
+	std::string pcap;  // a file for the packets; empty: none
 	std::string file;  // empty: standard error
 	std::string format;  // "text", "json", or by the name of the file
 	std::string only;  // a filter (nic/trace/read/trace_files.h)
+	bool shown = false;  // the trace itself, not its packets alone
 	std::string size = "16M";  // bytes of memory for each process
 };
 

@@ -101,6 +101,7 @@ void ChannelAdapter::reset(QueuePair& qp) {
 	cold.una_at_timer = cold.una_at_rnr = ~transport::Psn{0};
 	cold.recovery = {};
 	cold.doubt = {};
+	cold.diagnosis.reset();
 	cold.pending_first = cold.pending_count = 0;
 	qp.outlet = nullptr;
 	qp.state = QpState::reset;
@@ -187,7 +188,9 @@ void ChannelAdapter::change_state(QueuePair& qp, QpState to, bool sqd_notify) {
 	switch (to) {
 		// Outstanding requests are discarded without completions.
 		case QpState::reset: return reset(qp);
-		case QpState::error: revoke_shared_payloads(qp); return transport::enter_error(context_, qp);
+		case QpState::error:
+			revoke_shared_payloads(qp);
+			return transport::enter_error(context_, qp, transport::ErrorCause::program);
 		case QpState::sqd:
 			qp.state = to;
 			// Requests that have begun are completed, later ones wait until RTS.
@@ -256,8 +259,10 @@ void ChannelAdapter::handle_slot(
 			context_.refuse({&back, slot.psn(), slot.source(), slot.destination()});
 		}
 	};
-	if (!qp || !can_receive(*qp) || !facts.known) [[unlikely]]
+	if (!qp || !can_receive(*qp) || !facts.known) [[unlikely]] {
+		if (slot.opcode() == wire::diagnosis_opcode) return note_diagnosis(from, qp, slot);
 		return drop(!qp ? context_.counters.dropped_no_qp : context_.counters.dropped_wrong_state);
+	}
 	const QpType type = facts.transport == wire::Transport::rc ? QpType::rc
 		: facts.transport == wire::Transport::uc               ? QpType::uc
 															   : QpType::ud;
@@ -271,6 +276,14 @@ void ChannelAdapter::handle_slot(
 	if (facts.operation == wire::Operation::acknowledge)
 		transport::handle_acknowledgement(context_, *qp, slot.syndrome(), slot.psn());
 	else transport::handle_response(context_, *qp, slot, payload);
+}
+
+// Keeps the peer's reason for the NAK that follows. Without memory there is none.
+void ChannelAdapter::note_diagnosis(const Outlet& from, QueuePair* qp, const wire::Slot& slot) {
+	if (!from.lossless || !qp || qp->type != QpType::rc || !qp->outlet || qp->outlet->peer != from.peer) return;
+	auto& known = qp->cold->diagnosis;
+	if (!known) known.reset(new (std::nothrow) wire::Diagnosis);
+	if (known) *known = wire::Diagnosis::of(slot);
 }
 
 void ChannelAdapter::handle_shared(

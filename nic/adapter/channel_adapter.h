@@ -167,6 +167,7 @@ private:
 	void send_management();
 	// False: the outlet has no room.
 	bool send_management(transport::Outlet&, const cm::ConnectionManager::Outgoing&);
+	static void note_diagnosis(const transport::Outlet& from, transport::QueuePair*, const wire::Slot&);
 	void handle_multicast(const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 
 	transport::Context context_;

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "nic/engine/boundary.h"
+#include "nic/engine/explain.h"
 #include "nic/engine/progress.h"
 #include "nic/engine/unreachable.h"
 #include "nic/transport/in_flight.h"
@@ -44,6 +45,7 @@ Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
 	  remotes_(*this, adapter_, neighbours_, epoll_) {
 	begin_direct();
 	adapter_.context().clock = monotonic_now;
+	adapter_.context().explain = explainer;
 	adapter_.connections().draw = secure_random<std::uint64_t>;
 	adapter_.connections().report_mismatch = explain_mismatch;
 	adapter_.context().report_silence = [](const QueuePair& qp) {

@@ -33,6 +33,8 @@ void Engine::abandon_after_fork() {
 	adapter_.context().touched = nullptr;
 	adapter_.context().refusals.clear();
 	adapter_.context().sharing_outlets.clear();
+	adapter_.context().explain = {};  // the flush is the fork's, and no failure
+	adapter_.context().observer = nullptr;
 	adapter_.queue_pairs().for_each([&](QueuePair& qp) {
 		// Other threads of the parent may have held these; they do not exist here and cannot
 		// release them.
@@ -44,7 +46,8 @@ void Engine::abandon_after_fork() {
 		qp.outlet = nullptr;
 		qp.blocked = 0;
 		qp.cold->waiting_on = nullptr;
-		if (qp.state != transport::QpState::reset) transport::enter_error(adapter_.context(), qp);
+		if (qp.state != transport::QpState::reset)
+			transport::enter_error(adapter_.context(), qp, transport::ErrorCause::program);
 	});
 	progress_->abandon_after_fork();
 	remotes_.abandon_after_fork();

@@ -78,9 +78,10 @@ bool KeyTable::reregister(std::uint32_t key, const Registration& r) {
 	return true;
 }
 
-bool KeyTable::deregister(std::uint32_t key) {
+bool KeyTable::deregister(std::uint32_t key, std::uint64_t now) {
 	Entry* entry = find(key);
 	if (!entry || entry->kind != Kind::region || entry->windows) return false;
+	entry->retired_at = now;
 	release(*entry);
 	return true;
 }
@@ -145,6 +146,22 @@ bool KeyTable::invalidate(std::uint32_t key, Accessor accessor) {
 	if (entry->protection_domain != accessor.protection_domain) return false;
 	unbind(*entry);
 	return true;
+}
+
+KeyTable::Fault KeyTable::diagnose(
+	std::uint32_t key, std::uint64_t address, std::uint64_t length, std::uint8_t access, Accessor accessor) const {
+	using enum Fault::Kind;
+	const std::uint32_t index = (key >> 8) ^ index_mask_;
+	if (index >= entries_.size() || entries_[index].key != key) return {.kind = unknown};
+	const Entry& entry = entries_[index];
+	Fault fault{.access = entry.access, .begin = entry.begin, .end = entry.end, .retired_at = entry.retired_at};
+	const bool window = entry.kind == Kind::window;
+	if (entry.kind == Kind::unused) fault.kind = retired;
+	else if (window && (!entry.bound || (entry.qpn && entry.qpn != accessor.qpn))) fault.kind = unknown;
+	else if (entry.protection_domain != accessor.protection_domain) fault.kind = domain;
+	else if ((entry.access & access) != access) fault.kind = rights;
+	else if (address < entry.begin || address > entry.end || length > entry.end - address) fault.kind = bounds;
+	return fault;
 }
 
 bool KeyTable::fill(RegionCache& cache, std::uint32_t key, std::uint8_t access, Accessor accessor) const {

@@ -70,7 +70,8 @@ public:
 	// Both return false, without effect, if no region has the key or windows are bound to the
 	// region.
 	bool reregister(std::uint32_t key, const Registration&);
-	bool deregister(std::uint32_t key);
+	// `now` is the time, for diagnose().
+	bool deregister(std::uint32_t key, std::uint64_t now = 0);
 	// Returns the key of a new, unbound window. Throws as register_region().
 	std::uint32_t allocate_window(std::uint32_t protection_domain);
 	// Unbinds and frees a window, given any key that it has had. Returns false if no window had the
@@ -96,7 +97,19 @@ public:
 		return reinterpret_cast<std::byte*>(address + cache.delta);
 	}
 
-	// The number of regions and windows that exist.
+	// Why resolve() fails for this use of a key: the first of these that holds. none: it does not.
+	// An unused entry keeps its last key and range until it is used again.
+	struct Fault {
+		enum class Kind : std::uint8_t { none, unknown, retired, domain, rights, bounds };
+		Kind kind = Kind::none;
+		std::uint8_t access = 0;
+		std::uint64_t begin = 0, end = 0;  // the region or window
+		std::uint64_t retired_at = 0;
+	};
+	Fault diagnose(std::uint32_t key, std::uint64_t address, std::uint64_t length, std::uint8_t access, Accessor) const;
+
+	// The number of regions and windows that exist. An unused entry is not counted, although it
+	// keeps its key.
 	std::size_t regions() const { return live_; }
 
 private:
@@ -109,6 +122,7 @@ private:
 		std::uint32_t qpn = 0;
 		std::uint32_t bound_to = 0;  // index of the region under a bound window
 		std::uint32_t next_free = no_index;  // in an unused entry
+		std::uint64_t retired_at = 0;  // in an unused entry, for diagnose()
 		std::uint32_t windows = 0;  // number of windows bound to this region
 		std::uint8_t access = 0;
 		Kind kind = Kind::unused;

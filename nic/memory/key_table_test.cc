@@ -202,5 +202,24 @@ TEST_F(Keys, DeallocatingABoundWindowFreesItsRegion) {
 	EXPECT_TRUE(keys.deregister(region));
 }
 
+TEST_F(Keys, TheFirstFaultOfAKeyIsNamedAndADeregisteredRegionIsRemembered) {
+	using Kind = KeyTable::Fault::Kind;
+	constexpr Accessor owner{domain, qpn};
+	const std::uint32_t key = make_region(local_write | remote_read);
+	EXPECT_EQ(keys.diagnose(key, address, length, remote_read, owner).kind, Kind::none);
+	EXPECT_EQ(keys.diagnose(key, address, length, remote_write, owner).kind, Kind::rights);
+	EXPECT_EQ(keys.diagnose(key, address + 1, length, remote_read, owner).kind, Kind::bounds);
+	EXPECT_EQ(keys.diagnose(key, address, ~std::uint64_t{0}, remote_read, owner).kind, Kind::bounds);
+	EXPECT_EQ(keys.diagnose(key, address, length, remote_read, {domain + 1, qpn}).kind, Kind::domain);
+	EXPECT_EQ(keys.diagnose(key ^ 1, address, length, remote_read, owner).kind, Kind::unknown);
+	EXPECT_EQ(keys.diagnose(key ^ 0xffff00, address, length, remote_read, owner).kind, Kind::unknown);
+	ASSERT_TRUE(keys.deregister(key, 1234));
+	const KeyTable::Fault fault = keys.diagnose(key, address, length, remote_read, owner);
+	EXPECT_EQ(fault.kind, Kind::retired);
+	EXPECT_EQ(fault.retired_at, 1234u);
+	EXPECT_EQ(fault.begin, address);
+	EXPECT_EQ(fault.end, address + length);
+}
+
 }  // namespace
 }  // namespace verbena::memory

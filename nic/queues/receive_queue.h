@@ -74,6 +74,10 @@ public:
 	// Discards all entries.
 	void clear() { tail_.store(head_.load(std::memory_order_relaxed), std::memory_order_release); }
 
+	// The entries committed, and those popped, since the queue was made, modulo 2^32.
+	std::uint32_t committed() const { return head_.load(std::memory_order_acquire); }
+	std::uint32_t taken() const { return tail_.load(std::memory_order_relaxed); }
+
 	std::uint32_t capacity() const { return mask_ + 1; }
 	std::uint32_t segments_max() const { return segments_max_; }
 	// The bytes of one entry: a ReceiveWqe and segments_max() segments.

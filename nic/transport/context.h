@@ -77,6 +77,28 @@ struct Counters {
 	std::uint64_t stray_answers = 0;  // for packets that cannot be in flight: forged, or very old
 };
 
+// Why a queue pair has entered the error state.
+enum class ErrorCause : std::uint8_t {
+	request,  // a send request of its own failed
+	refused,  // as a responder, it refused a request
+	receive,  // a receive request failed
+	program,  // ibv_modify_qp
+};
+
+struct Context;
+
+// Gets each failure, to explain it to people; null functions are not called.
+struct Explainer {
+	// Before the oldest request of the send queue completes with `status`; `wqe` is null if there
+	// is none.
+	void (*failure)(Context&, const QueuePair&, const queues::SendWqe* wqe, queues::Status status) = nullptr;
+	// A responder refuses a request.
+	void (*refusal)(Context&, const QueuePair&, const wire::Slot&, const wire::Diagnosis&) = nullptr;
+	// Before the requests of a queue pair are flushed.
+	void (*flush)(Context&, const QueuePair&, ErrorCause, std::uint32_t sends, std::uint32_t receives) = nullptr;
+};
+
+// The state that the queue pairs of an adapter share.
 struct Context {
 	Context(std::uint64_t key_secret, Nanoseconds start) : keys(key_secret), timers(start), now(start) {
 		constexpr std::size_t events_expected = 64;
@@ -92,6 +114,9 @@ struct Context {
 	Nanoseconds now;  // the time at the start of the pass, or a later reading
 	Counters counters;
 	Observer* observer = nullptr;  // null: there is none
+	Explainer explain;
+	// Responder: why the receive that the request in progress has used up failed.
+	wire::Diagnosis receive_fault;
 
 	// The clock that fresh_now() reads. Null: `now` is always exact (the simulator).
 	Nanoseconds (*clock)() = nullptr;
@@ -148,7 +173,7 @@ struct Context {
 	// The changes of the key table that withdraw a right. If the change succeeds, it also revokes
 	// the payloads that were shared under this key and that the peer has not copied completely. The
 	// results are those of KeyTable.
-	bool deregister(std::uint32_t key) { return withdrawn(keys.deregister(key), key); }
+	bool deregister(std::uint32_t key) { return withdrawn(keys.deregister(key, now), key); }
 	bool reregister(std::uint32_t key, const memory::KeyTable::Registration& r) {
 		return withdrawn(keys.reregister(key, r), key);
 	}

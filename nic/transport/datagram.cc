@@ -54,7 +54,7 @@ void handle_datagram(Context& context, QueuePair& qp, const wire::Slot& slot, co
 		pop_receive(context, qp);
 		context.complete(*qp.recv_cq,
 			{.wr_id = wr_id, .qpn = qp.qpn, .status = status, .opcode = queues::Completed::receive}, false);
-		return enter_error(context, qp);
+		return enter_error(context, qp, ErrorCause::receive);
 	}
 	queues::Completion completion{.wr_id = wqe->wr_id,
 		.length = static_cast<std::uint32_t>(grh.size()) + slot.length,

@@ -187,7 +187,14 @@ void flush_receive_queue(Context& context, QueuePair& qp) {
 	}
 }
 
-void enter_error(Context& context, QueuePair& qp) {
+void enter_error(Context& context, QueuePair& qp, ErrorCause cause) {
+	if (context.explain.flush) {
+		const bool own = qp.receive_queue && !qp.receive_queue->shared;
+		const std::uint32_t sends =
+			qp.sq_head.load(std::memory_order_acquire) - qp.sq_tail.load(std::memory_order_relaxed);
+		context.explain.flush(
+			context, qp, cause, sends, (own ? qp.receive_queue->posted() : 0) + (qp.receive != nullptr));
+	}
 	qp.state = QpState::error;
 	publish_rights(context, qp);
 	qp.blocked &= blocked_ring;  // the QP stays on its outlet's waiting list
@@ -204,12 +211,14 @@ void fail_send_queue(Context& context, QueuePair& qp, Status status) {
 	}
 	if (status == Status::rnr_retry_exceeded) ++context.counters.rnr_retries_exceeded;
 	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
-	if (tail != qp.sq_head.load(std::memory_order_acquire)) {
+	const bool any = tail != qp.sq_head.load(std::memory_order_acquire);
+	if (context.explain.failure) context.explain.failure(context, qp, any ? &qp.wqe(tail) : nullptr, status);
+	if (any) {
 		observe(context, qp, qp.wqe(tail), status);
 		pop_and_complete(context, qp, qp.wqe(tail), status);
 	}
 	if (qp.type == QpType::rc) {
-		enter_error(context, qp);
+		enter_error(context, qp, ErrorCause::request);
 		return;
 	}
 	qp.state = QpState::sqe;

@@ -39,7 +39,7 @@ void report_drained(Context&, QueuePair&);
 void fail_send_queue(Context&, QueuePair&, queues::Status status);
 
 // Moves the QP to the error state: everything posted on either queue completes as flushed.
-void enter_error(Context&, QueuePair&);
+void enter_error(Context&, QueuePair&, ErrorCause);
 
 // Completes all posted requests as flushed; also called for requests posted in an error state. With
 // an SRQ, whose entries stay, flush_receive_queue() raises last_wqe_reached instead.

@@ -29,6 +29,7 @@
 #include "nic/queues/work_request.h"
 #include "nic/transport/outlet.h"
 #include "nic/transport/qp_state.h"
+#include "nic/wire/diagnosis.h"
 #include "nic/wire/numbers.h"
 
 namespace verbena::transport {
@@ -158,6 +159,9 @@ struct ColdQueuePair : TimerEntry {
 
 	std::unique_ptr<std::byte[]> send_ring;
 	std::unique_ptr<queues::ReceiveQueue> own_receive_queue;  // null: the QP uses an SRQ
+
+	// Requester: the peer's reason for its last NAK, if the peer is on this host and sent it.
+	std::unique_ptr<wire::Diagnosis> diagnosis;
 
 	Doubt doubt;  // last, so that the parts above keep their cache lines
 };

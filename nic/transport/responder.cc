@@ -6,6 +6,7 @@
 
 #include "nic/memory/guarded_copy.h"
 #include "nic/transport/completer.h"
+#include "nic/transport/diagnose.h"
 #include "nic/transport/direct.h"
 #include "nic/transport/in_flight.h"
 #include "nic/transport/receive.h"
@@ -62,7 +63,7 @@ void complete_receive(Context& context, QueuePair& qp, std::uint64_t wr_id, Stat
 void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = false) {
 	if (qp.type == QpType::uc) {
 		qp.in_message = InMessage::discard;
-		if (verdict == Verdict::nak_remote_operation) enter_error(context, qp);
+		if (verdict == Verdict::nak_remote_operation) enter_error(context, qp, ErrorCause::receive);
 		return;
 	}
 	switch (verdict) {
@@ -88,7 +89,28 @@ void refuse(Context& context, QueuePair& qp, Verdict verdict, bool completed = f
 		case Verdict::nak_remote_operation: schedule_nak(context, qp, syndrome::nak_remote_operation); break;
 		default: return;
 	}
-	enter_error(context, qp);
+	enter_error(context, qp, completed ? ErrorCause::receive : ErrorCause::refused);
+}
+
+// Why the receive in use cannot take the message, for the explanation. receive_offset is already
+// past the packet.
+wire::Diagnosis diagnose_receive(Context& context, QueuePair& qp, Status status) {
+	using Cause = wire::Diagnosis::Cause;
+	queues::ReceiveWqe& wqe = *qp.receive;
+	if (status == Status::local_length)
+		return {.cause = Cause::too_long, .begin = wqe.length, .end = qp.receive_offset, .wr_id = wqe.wr_id};
+	return diagnose_segments(context, qp, wqe.segments(), wqe.segment_count, memory::local_use | memory::local_write);
+}
+
+// Explains a refusal here, and to a peer on this host, before refuse() sends the NAK.
+void explain_refusal(Context& context, QueuePair& qp, const Slot& slot, Verdict verdict, bool of_receive) {
+	using Cause = wire::Diagnosis::Cause;
+	if (!context.explain.refusal || qp.type != QpType::rc) return;
+	const bool known = of_receive && context.receive_fault.cause != Cause::none;
+	const wire::Diagnosis diagnosis = known ? context.receive_fault : diagnose_request(context, qp, slot, verdict);
+	context.receive_fault = {};
+	context.explain.refusal(context, qp, slot, diagnosis);
+	send_diagnosis(context, qp, diagnosis);
 }
 
 // Sets qp.receive for a SEND that begins or a WRITE with immediate that ends. Returns false if no
@@ -136,6 +158,8 @@ Verdict execute_send(
 		qp.in_message = InMessage::send;
 		return Verdict::accept;
 	}
+	if (status != Status::success && context.explain.refusal) [[unlikely]]
+		context.receive_fault = diagnose_receive(context, qp, status);
 	if (to_pop) pop_receive(context, qp);
 	qp.receive = nullptr;
 	qp.in_message = InMessage::none;
@@ -373,8 +397,10 @@ void handle_request(Context& context, QueuePair& qp, const Slot& slot, const std
 	if (executed.verdict == Verdict::accept) executed = execute(context, qp, slot, facts, psn, payload);
 	// UC has no acknowledgements: the next packet is expected whether or not this one was accepted.
 	if (qp.type == QpType::uc) qp.expected_psn = psn + executed.packets;
-	if (executed.verdict != Verdict::accept) [[unlikely]]
+	if (executed.verdict != Verdict::accept) [[unlikely]] {
+		explain_refusal(context, qp, slot, executed.verdict, executed.completed);
 		return refuse(context, qp, executed.verdict, executed.completed);
+	}
 	if (qp.type == QpType::uc) return;
 
 	qp.expected_psn += executed.packets;
@@ -473,7 +499,8 @@ bool send_responses(Context& context, QueuePair& qp) {
 	const bool nak = qp.pending_answer & nak_pending;
 	const std::uint8_t code = nak ? qp.nak_syndrome : syndrome::ack;
 	const wire::Psn24 psn{static_cast<std::uint32_t>(nak ? qp.expected_psn : qp.expected_psn - 1) & 0xffffff};
-	if (qp.outlet->lossless && !qp.responses_in_slots) {
+	// A NAK takes a slot and follows its diagnosis, because records are read before slots.
+	if (qp.outlet->lossless && !qp.responses_in_slots && !nak) {
 		if (!qp.outlet->acks.write(code, psn, {qp.destination_qpn})) return false;
 		if (context.observer) [[unlikely]]
 			context.observer->acknowledged(qp, code, psn);

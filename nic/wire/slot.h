@@ -112,7 +112,7 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64);
 
-// The two opcodes that occur only on same-host links, never in a packet.
+// Opcodes that occur only on same-host links, never in a packet; diagnosis.h has a third one.
 //
 // A packet of another host that the kernel gave to the wrong process of this host, as several
 // processes share port 4791. The payload is a ForwardedPacket (slot_ring.h) and the packet as

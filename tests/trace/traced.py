@@ -8,9 +8,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "clients"))
-from pairs import BUILD, Command, PairRan, Runner, free_port, listens, run_pair  # noqa: E402
+from pairs import BUILD, NIC, Command, PairRan, Runner, free_port, listens, run_pair  # noqa: E402
 
-__all__ = ["BUILD", "Command", "PairRan", "Runner", "Traced", "free_port", "listens", "run_pair"]
+__all__ = ["BUILD", "NIC", "Command", "PairRan", "Runner", "Traced", "free_port", "listens", "run_pair"]
 
 VERBENA = str(BUILD / "verbena")
 
@@ -28,13 +28,20 @@ class Traced:
         return [VERBENA, "run", f"--trace={self.folder / name}", *options, "--"]
 
     def pair(self, program: Command, name: str = "trace.json", *options: str) -> PairRan:
-        """Run the program as a server and as a client of this host, with the port in `-p`."""
+        """Run the program as a server and as a client of this host, with the port in `-p`.
+
+        An option may have {side} in it, which stands for "server" or "client".
+        """
         port = free_port()
         command = [*program, "-p", str(port)]
+
+        def words(side: str) -> Command:
+            return self.words(f"{side}-{name}", *(option.format(side=side) for option in options))
+
         return run_pair(
             self.runner,
-            self.words("server-" + name, *options) + command,
-            [*self.words("client-" + name, *options), *command, "127.0.0.1"],
+            [*words("server"), *command],
+            [*words("client"), *command, "127.0.0.1"],
             port=port,
         ).check()
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <iterator>
 
+#include "nic/wire/diagnosis.h"
 #include "nic/wire/opcode.h"
 #include "nic/wire/slot.h"
 
@@ -47,6 +48,7 @@ std::string_view status_name(std::uint8_t status) { return at(statuses, status);
 
 std::string packet_name(std::uint8_t opcode) {
 	if (wire::Opcode(opcode) == wire::management_datagram) return "MAD";
+	if (wire::Opcode(opcode) == wire::diagnosis_opcode) return "DIAGNOSIS";
 	if (wire::Opcode(opcode) == wire::forwarded_packet) return "FORWARDED";
 	const wire::OpcodeFacts& facts = wire::facts(wire::Opcode(opcode));
 	if (!facts.known) return fmt::format("opcode 0x{:02x}", opcode);
