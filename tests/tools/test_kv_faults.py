@@ -99,7 +99,8 @@ def test_a_server_that_cannot_write_its_journal_acknowledges_nothing_more(progra
         "kv_server", "--listen", HOST, "--port", 0, "--data", "store", within=lambda command: [*limit, *command]
     )
     found = wait_until(lambda: re.search(r"listening at [\d.]+:(\d+)", server.out), "kv_server listens", alive=server)
-    ran = client(programs, f"{HOST}:{found[1]}", *(f"SET key{i} {'v' * 50_000}" for i in range(200)))
+    sets = (f"SET key{i} {'v' * 50_000}" for i in range(200))
+    ran = client(programs, f"{HOST}:{found[1]}", *sets, options=("--timeout-ms", 2000))
     assert ran.status == 1, ran
     failed = {int(number) - 1 for number in re.findall(r"commands\.txt:(\d+):", ran.err)}
     told = server.finish()
