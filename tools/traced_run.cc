@@ -120,6 +120,10 @@ std::optional<std::string> fault_of(const TraceOptions& options) {
 }
 
 int run_traced(const std::vector<std::string>& command, const TraceOptions& options) {
+	// Before the program runs: its trace must not be lost for a wrong name.
+	for (const std::string& path : {options.file, options.pcap})
+		if (!path.empty() && !std::ofstream(path, std::ios::binary | std::ios::app))
+			return complain(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
 	const std::string folder = make_folder();
 	if (folder.empty()) return complain(fmt::format("no folder for the trace: {}", std::strerror(errno)));
 	setenv("VERBENA_TRACE", folder.c_str(), 1);

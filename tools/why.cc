@@ -21,13 +21,16 @@ std::expected<std::vector<std::string>, std::string> explanations_of(const std::
 	if (std::filesystem::is_directory(path) || path.ends_with(".trace")) {
 		const auto trace = trace::read_trace(path);
 		if (!trace) return std::unexpected(trace.error());
+		if (trace->processes.empty()) return std::unexpected(path + ": there is no trace of any process");
 		return trace::explanations(*trace);
 	}
 	std::ifstream file(path, std::ios::binary);
 	std::stringstream text;
 	text << file.rdbuf();
 	if (!file) return std::unexpected(path + ": " + std::strerror(errno));
-	return trace::explanations_in(text.str());
+	const auto all = trace::explanations_in(text.str());
+	if (!all) return std::unexpected(path + ": this is no trace of verbena run --trace");
+	return *all;
 }
 
 int explain(const std::vector<std::string>& paths) {

@@ -133,3 +133,11 @@ def test_a_process_that_runs_without_verbena_run_leaves_a_folder_that_why_reads(
     subprocess.run([failures, "rights"], capture_output=True, timeout=60, env=environment, check=True)
     why = subprocess.run([VERBENA, "why", tmp_path], capture_output=True, text=True, timeout=20, check=True)
     assert re.search(SITUATIONS["rights"][1], why.stdout), why.stdout
+
+
+@pytest.mark.parametrize("text", [b"\x00\xff\x80 bytes", b"a log\n", b'{"event": 5}\n', b'{"event"'])
+def test_why_of_a_file_that_is_no_trace_says_so(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "file").write_bytes(text)
+    for path in (tmp_path / "file", tmp_path):
+        why = subprocess.run([VERBENA, "why", path], capture_output=True, text=True, timeout=20, check=False)
+        assert why.returncode == 1 and "no trace" in why.stderr and str(path) in why.stderr, why

@@ -108,6 +108,13 @@ def test_the_exit_code_is_the_programs_and_a_program_without_verbs_has_an_empty_
     assert ran.status == 127
 
 
+@pytest.mark.parametrize("option", ["--trace", "--pcap"])
+def test_a_file_that_cannot_be_written_is_refused_before_the_program_runs(traced: Traced, option: str) -> None:
+    ran = traced.runner.run([VERBENA, "run", f"{option}=/no/such/folder/file", "--", "echo", "it ran"])
+    assert ran.status == 1 and "cannot write /no/such/folder/file: No such file" in ran.output
+    assert "it ran" not in ran.output
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGTERM])
 def test_the_trace_of_a_program_that_a_signal_ended_is_written(traced: Traced, number: signal.Signals) -> None:
     script = f"ibv_devinfo >/dev/null; kill -{number.value} $$"

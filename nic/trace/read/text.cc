@@ -12,6 +12,7 @@ namespace verbena::trace {
 namespace {
 
 constexpr std::string_view why_mark = " why: ";
+constexpr std::string_view head_mark = "# trace of ";
 
 // "1.5 us", with a unit that suits.
 std::string duration(std::uint64_t ns) {
@@ -185,7 +186,7 @@ std::string json_line(const Trace& trace, const Event& event) {
 }
 
 std::string head_line(const Trace& trace) {
-	std::string text = fmt::format("# trace of {} process{}, {} events", trace.processes.size(),
+	std::string text = fmt::format("{}{} process{}, {} events", head_mark, trace.processes.size(),
 		trace.processes.size() == 1 ? "" : "es", trace.written());
 	if (trace.dropped()) text += fmt::format("; the oldest {} were dropped", trace.dropped());
 	return text;
@@ -201,6 +202,13 @@ std::size_t equal_receives(const std::vector<Event>& events, std::size_t first) 
 	std::size_t end = first;
 	while (end < events.size() && same(events[end])) ++end;
 	return end - first;
+}
+
+// A member of a JSON object, or nothing if there is none or it is no text.
+std::string text_in(const nlohmann::json& object, const char* name) {
+	if (!object.is_object()) return {};
+	const auto member = object.find(name);
+	return member != object.end() && member->is_string() ? member->get<std::string>() : std::string();
 }
 
 void append_once(std::vector<std::string>& list, std::string text) {
@@ -243,19 +251,24 @@ std::vector<std::string> explanations(const Trace& trace) {
 	return all;
 }
 
-std::vector<std::string> explanations_in(std::string_view rendered) {
+std::optional<std::vector<std::string>> explanations_in(std::string_view rendered) {
 	std::vector<std::string> all;
+	bool is_trace = rendered.empty();
 	while (!rendered.empty()) {
 		const std::string_view line = rendered.substr(0, rendered.find('\n'));
 		rendered.remove_prefix(std::min(line.size() + 1, rendered.size()));
 		if (line.starts_with('{')) {
 			const auto json = nlohmann::json::parse(line, nullptr, false);
-			if (!json.is_discarded() && json.is_object() && json.value("event", "") == "why")
-				append_once(all, json.value("text", ""));
+			const std::string event = text_in(json, "event");
+			is_trace |= !event.empty();
+			if (event == "why") append_once(all, text_in(json, "text"));
+		} else if (line.starts_with(head_mark)) {
+			is_trace = true;
 		} else if (const std::size_t at = line.find(why_mark); at != std::string_view::npos) {
 			append_once(all, std::string(line.substr(at + why_mark.size())));
 		}
 	}
+	if (!is_trace) return std::nullopt;
 	return all;
 }
 

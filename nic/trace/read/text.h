@@ -9,6 +9,7 @@
 // Threads: any; no function keeps state.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "nic/trace/read/trace_files.h"
@@ -21,7 +22,8 @@ enum class Format { text, json };
 std::string render(const Trace&, Format, const Filter& = {});
 // The explanations of a trace, each once, in the order of time.
 std::vector<std::string> explanations(const Trace&);
-// The same from the text of render(), in either format.
-std::vector<std::string> explanations_in(std::string_view rendered);
+// The same from the text of render(), in either format, also among other lines. Returns nothing if
+// the text has no line of a trace; an empty text is the trace of a program that did nothing.
+std::optional<std::vector<std::string>> explanations_in(std::string_view rendered);
 
 }  // namespace verbena::trace

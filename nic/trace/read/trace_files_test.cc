@@ -116,6 +116,9 @@ TEST(TraceFiles, ExplanationsAreFoundAgainInBothFormats) {
 	const std::vector<std::string> expected{"it is so"};
 	EXPECT_EQ(explanations_in(render(trace, Format::text)), expected);
 	EXPECT_EQ(explanations_in(render(trace, Format::json)), expected);
+	for (const char* const no_trace : {"\n", "a log\n", "{\"event\": 5}\n", "{\"events\": []}\n", "[1]\n", "{\n"})
+		EXPECT_FALSE(explanations_in(no_trace)) << no_trace;
+	EXPECT_TRUE(explanations_in("{\"event\": \"why\", \"text\": 7}\n"));
 }
 
 }  // namespace
