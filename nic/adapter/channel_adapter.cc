@@ -232,6 +232,7 @@ void ChannelAdapter::handle_multicast(
 void ChannelAdapter::destroy_qp(QueuePair& qp) {
 	std::erase_if(multicast_, [&](const auto& member) { return member.second == &qp; });
 	context_.rights.withdraw_queue_pair(qp.qpn);
+	if (const auto last = transport::last_acknowledgement(qp)) context_.refuse(*last);
 	forget(qp);
 	table_.destroy(qp);
 }
@@ -256,7 +257,7 @@ void ChannelAdapter::handle_slot(
 			// Two processes may have two links. The refusal takes the link that carries the queue
 			// pair's responses, so that it arrives behind them.
 			Outlet& back = qp && qp->outlet && qp->outlet->peer == from.peer ? *qp->outlet : from;
-			context_.refuse({&back, slot.psn(), slot.source(), slot.destination()});
+			context_.refuse({&back, slot.psn(), slot.source(), slot.destination(), transport::syndrome_not_receiving});
 		}
 	};
 	if (!qp || !can_receive(*qp) || !facts.known) [[unlikely]] {
@@ -390,7 +391,7 @@ bool ChannelAdapter::finish_pass(Acks acks) {
 		if (!reserved.slot) return false;
 		reserved.slot->set_bth(wire::Opcode::rc_acknowledge, refusal.source, refusal.psn, 0);
 		reserved.slot->payload_line = reserved.payload_line;
-		reserved.slot->set_aeth(transport::syndrome_not_receiving, 0);
+		reserved.slot->set_aeth(refusal.syndrome, 0);
 		context_.publish(*refusal.to, reserved.slot, 0);
 		return true;
 	});

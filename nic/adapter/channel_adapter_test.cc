@@ -61,6 +61,28 @@ TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomStaysPending) {
 	EXPECT_EQ(adapter.context().responding_first, nullptr);
 }
 
+// A program that had all messages destroyed its queue pairs and ended. Its peer was too busy to
+// make room for the last acknowledgements, and its requests failed.
+TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomOutlivesItsQueuePair) {
+	QueuePair& qp = connected();
+	qp.remote_access = memory::remote_write;
+	for (std::uint32_t i = 0; i <= wire::Direction::ack_count; ++i) {
+		adapter.begin_pass(i);
+		handle(request(qp, 10 + i));
+		adapter.finish_pass();
+	}
+	adapter.destroy_qp(qp);
+	adapter.begin_pass(1000);
+	adapter.finish_pass();
+	EXPECT_TRUE(adapter.context().refusals.empty());
+	wire::Slot slot;
+	ASSERT_TRUE(slots.read(slot));
+	EXPECT_EQ(slot.opcode(), wire::Opcode::rc_acknowledge);
+	EXPECT_EQ(slot.destination().value, 0x777u);
+	EXPECT_EQ(slot.psn().value, 10 + wire::Direction::ack_count);
+	EXPECT_EQ(slot.word >> 24, wire::syndrome::ack);
+}
+
 TEST_F(Adapter, AGapThatIsFilledInTheSamePassIsNotReported) {
 	QueuePair& qp = connected();
 	qp.remote_access = memory::remote_write | memory::remote_read;

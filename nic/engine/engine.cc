@@ -20,6 +20,8 @@ using transport::QueuePair;
 
 namespace {
 
+// At the end of the process, a peer may have no room for this long for a last answer.
+constexpr Nanoseconds last_answers_patience = 100'000'000;
 // A poller looks for stuck peers once in this many empty passes, that is, every few microseconds.
 constexpr std::uint32_t idle_polls_between_looks = 32;
 // finish() returns after this many rounds, so that a busy UDP path does not hold the engine for
@@ -284,6 +286,12 @@ void Engine::leave_behind_nothing() {
 	if (abandoned_) return;
 	lock_.lock();
 	finish();
+	// Last acknowledgements for which a peer has no room yet. One that is stopped never has any.
+	const Nanoseconds deadline = monotonic_now() + last_answers_patience;
+	while (!adapter_.context().refusals.empty() && monotonic_now() < deadline) {
+		sched_yield();
+		finish();
+	}
 	leave();
 }
 

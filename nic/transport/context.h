@@ -37,13 +37,15 @@ struct RaisedEvent {
 	void* object;  // the `user` of the QP, SRQ or CQ
 };
 
-// Same host: the answer to a request that no queue pair here can receive. The requester has no
-// timer, so without an answer it would wait for ever.
+// Same host: an answer for which there is no queue pair here. It refuses a request that none can
+// receive, or it is the last acknowledgement of one that was destroyed before the outlet had room.
+// The requester has no timer, so without an answer it would wait for ever.
 struct Refusal {
 	Outlet* to;
 	wire::Psn24 psn;  // the request's
-	wire::Qpn source;  // the queue pair that sent the request and gets the refusal
+	wire::Qpn source;  // the queue pair that sent the request and gets the answer
 	wire::Qpn destination;  // the queue pair that the request names
+	std::uint8_t syndrome;
 };
 
 // Events since the adapter was created.
@@ -208,7 +210,10 @@ struct Context {
 	// Queues a refusal, unless the last one in the queue is for the same requester: one refusal
 	// answers all its requests.
 	void refuse(const Refusal& refusal) {
-		if (refusals.empty() || refusals.back().to != refusal.to || refusals.back().source != refusal.source)
+		const auto same = [&](const Refusal& last) {
+			return last.to == refusal.to && last.source == refusal.source && last.syndrome == refusal.syndrome;
+		};
+		if (refusals.empty() || !same(refusals.back()))
 			append(refusals, refusal);  // without it, the requester's retries end
 	}
 

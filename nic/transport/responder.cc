@@ -516,6 +516,13 @@ bool send_responses(Context& context, QueuePair& qp) {
 	return true;
 }
 
+std::optional<Refusal> last_acknowledgement(const QueuePair& qp) {
+	if (qp.pending_answer != ack_pending || !qp.outlet || !qp.outlet->lossless || qp.outlet->closed) return {};
+	if (qp.responses_in_slots && qp.cold->pending_count != 0) return {};
+	const wire::Psn24 psn{static_cast<std::uint32_t>(qp.expected_psn - 1) & 0xffffff};
+	return Refusal{qp.outlet, psn, {qp.destination_qpn}, {qp.qpn}, syndrome::ack};
+}
+
 bool owes_only_ack_by_wire(const QueuePair& qp) {
 	return qp.pending_answer == ack_pending && qp.outlet && !qp.outlet->lossless && !qp.outlet->closed &&
 		(!qp.responses_in_slots || qp.cold->pending_count == 0);

@@ -11,6 +11,8 @@
 //   the error state (IBA 9.9).
 #pragma once
 
+#include <optional>
+
 #include "nic/transport/context.h"
 
 namespace verbena::transport {
@@ -22,6 +24,11 @@ void handle_request(Context&, QueuePair&, const wire::Slot& slot, const std::byt
 // Sends the pending responses and the pending ACK or NAK. Returns false if the outlet is full; the
 // rest stays pending, and the caller tries again in a later pass.
 bool send_responses(Context&, QueuePair&);
+
+// For a queue pair that is about to be destroyed: the ACK that send_responses() found no room for,
+// because its program may have seen the message already. Nothing between hosts, where the peer's
+// timer repeats the request, and nothing if responses are pending.
+std::optional<Refusal> last_acknowledgement(const QueuePair&);
 
 // True if all that send_responses() would send is one ACK, through an outlet that can lose packets.
 bool owes_only_ack_by_wire(const QueuePair&);
