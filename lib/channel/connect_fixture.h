@@ -107,6 +107,21 @@ protected:
 		}(*transport_, std::move(options), why));
 		return why;
 	}
+	// Connects that many clients at the same time; all must succeed.
+	void connect_all(const std::string& where, int count) {
+		const Protection mine = made(make_client_protection(files_.client));
+		int ended = 0;
+		for (int i = 0; i < count; ++i) {
+			ConnectOptions options = to(where, mine);
+			options.patience = 20'000'000'000;
+			loop_.spawn([](RcTransport& transport, ConnectOptions options, int& ended) -> Task<void> {
+				const auto channel = co_await connect(transport, std::move(options));
+				if (!channel) ADD_FAILURE() << channel.error();
+				++ended;
+			}(*transport_, std::move(options), ended));
+		}
+		loop_.run_until([&] { return ended == count; });
+	}
 	static Task<void> ask(Channel& channel, std::string& heard) {
 		EXPECT_TRUE(co_await channel.send(bytes_of("question")));
 		const auto message = co_await channel.receive();

@@ -199,20 +199,7 @@ TEST_F(Connect, TheOldestSilentCallerMakesRoomForAnother) {
 TEST_F(Connect, ClientsThatArriveAtOnceAndWaitInOrderAllSucceed) {
 	constexpr int count = 40;
 	Server server(made(make_server_protection(files_.server)), {.handshakes_max = 2, .accepted_max = 4});
-	const Protection mine = made(make_client_protection(files_.client));
-	int agreed = 0, ended = 0;
-	for (int i = 0; i < count; ++i) {
-		ConnectOptions options = to(server.where(), mine);
-		options.patience = 20'000'000'000;
-		loop_.spawn([](RcTransport& transport, ConnectOptions options, int& agreed, int& ended) -> Task<void> {
-			auto channel = co_await connect(transport, std::move(options));
-			if (channel) ++agreed;
-			else ADD_FAILURE() << channel.error();
-			++ended;
-		}(*transport_, std::move(options), agreed, ended));
-	}
-	loop_.run_until([&] { return ended == count; });
-	EXPECT_EQ(agreed, count);
+	connect_all(server.where(), count);
 	for (int i = 0; i < count; ++i) EXPECT_EQ(server.report(), "none");
 }
 
@@ -221,20 +208,7 @@ TEST_F(Connect, ClientsThatAreEvictedTryAgainUntilAllSucceed) {
 	constexpr int count = 40;
 	Server server(made(make_server_protection(files_.server)),
 		{.handshakes_max = 2, .handshake_grace = 100'000, .accepted_max = 8});
-	const Protection mine = made(make_client_protection(files_.client));
-	int agreed = 0, ended = 0;
-	for (int i = 0; i < count; ++i) {
-		ConnectOptions options = to(server.where(), mine);
-		options.patience = 40'000'000'000;
-		loop_.spawn([](RcTransport& transport, ConnectOptions options, int& agreed, int& ended) -> Task<void> {
-			auto channel = co_await connect(transport, std::move(options));
-			if (channel) ++agreed;
-			else ADD_FAILURE() << channel.error();
-			++ended;
-		}(*transport_, std::move(options), agreed, ended));
-	}
-	loop_.run_until([&] { return ended == count; });
-	EXPECT_EQ(agreed, count);
+	connect_all(server.where(), count);
 	int evicted = 0, succeeded = 0;
 	while (succeeded < count) {
 		const std::string outcome = server.report();

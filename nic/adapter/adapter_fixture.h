@@ -69,6 +69,30 @@ protected:
 		return slot;
 	}
 	void handle(const wire::Slot& slot) { adapter.handle_slot(outlet, slot, slot.bytes, {}); }
+	// An RC queue pair whose acknowledgements fill the outlet's records, and one more that waits,
+	// for PSN 10 + ack_count.
+	QueuePair& with_unsent_acknowledgement() {
+		QueuePair& qp = connected();
+		qp.remote_access = memory::remote_write;
+		for (std::uint32_t i = 0; i <= wire::Direction::ack_count; ++i) {
+			adapter.begin_pass(i);
+			handle(request(qp, 10 + i));
+			adapter.finish_pass();
+		}
+		return qp;
+	}
+	// After the next pass, no answer waits, and the next slot has this one for the peer.
+	void expect_answer_in_slot(std::uint8_t syndrome, std::uint32_t psn) {
+		adapter.begin_pass(1000);
+		adapter.finish_pass();
+		EXPECT_TRUE(adapter.context().refusals.empty());
+		wire::Slot slot;
+		ASSERT_TRUE(slots.read(slot));
+		EXPECT_EQ(slot.opcode(), wire::Opcode::rc_acknowledge);
+		EXPECT_EQ(slot.destination().value, 0x777u);
+		EXPECT_EQ(slot.psn().value, psn);
+		EXPECT_EQ(slot.word >> 24, syndrome);
+	}
 
 	queues::CompletionQueue cq;
 	std::unique_ptr<wire::Direction> direction = std::make_unique<wire::Direction>();

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "nic/transport/answers.h"
 #include "nic/transport/completer.h"
 #include "nic/transport/datagram.h"
 #include "nic/transport/direct.h"
@@ -114,8 +115,10 @@ void ChannelAdapter::revoke_shared_payloads(QueuePair& qp) {
 		qp.outlet->slots.revoke([&](std::uint32_t, wire::Qpn source) { return source.value == qp.qpn; });
 }
 
-// Takes the queue pair off every list of the adapter and its outlet, and stops its timer.
+// Takes the queue pair off every list of the adapter and its outlet, and stops its timer. Its last
+// answer stays behind.
 void ChannelAdapter::forget(QueuePair& qp) {
+	if (const auto last = transport::last_answer(qp)) context_.refuse(*last);
 	context_.timers.cancel(*qp.cold);
 	revoke_shared_payloads(qp);
 	transport::stop_sending(qp);
@@ -232,7 +235,6 @@ void ChannelAdapter::handle_multicast(
 void ChannelAdapter::destroy_qp(QueuePair& qp) {
 	std::erase_if(multicast_, [&](const auto& member) { return member.second == &qp; });
 	context_.rights.withdraw_queue_pair(qp.qpn);
-	if (const auto last = transport::last_acknowledgement(qp)) context_.refuse(*last);
 	forget(qp);
 	table_.destroy(qp);
 }

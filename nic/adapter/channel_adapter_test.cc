@@ -43,13 +43,7 @@ TEST_F(Adapter, AllRequestsOfAPassAreAcknowledgedByOneRecord) {
 }
 
 TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomStaysPending) {
-	QueuePair& qp = connected();
-	qp.remote_access = memory::remote_write;
-	for (std::uint32_t i = 0; i <= wire::Direction::ack_count; ++i) {
-		adapter.begin_pass(i);
-		handle(request(qp, 10 + i));
-		adapter.finish_pass();
-	}
+	with_unsent_acknowledgement();
 	EXPECT_NE(adapter.context().responding_first, nullptr);
 	wire::AckRecord record;
 	while (acks.read(record)) {}
@@ -64,23 +58,28 @@ TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomStaysPending) {
 // A program that had all messages destroyed its queue pairs and ended. Its peer was too busy to
 // make room for the last acknowledgements, and its requests failed.
 TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomOutlivesItsQueuePair) {
-	QueuePair& qp = connected();
-	qp.remote_access = memory::remote_write;
-	for (std::uint32_t i = 0; i <= wire::Direction::ack_count; ++i) {
-		adapter.begin_pass(i);
-		handle(request(qp, 10 + i));
-		adapter.finish_pass();
-	}
+	QueuePair& qp = with_unsent_acknowledgement();
 	adapter.destroy_qp(qp);
-	adapter.begin_pass(1000);
+	expect_answer_in_slot(wire::syndrome::ack, 10 + wire::Direction::ack_count);
+}
+
+TEST_F(Adapter, AnAcknowledgementThatFindsNoRoomOutlivesAReset) {
+	QueuePair& qp = with_unsent_acknowledgement();
+	ASSERT_TRUE(adapter.modify_qp(qp, {.mask = qp_state, .state = QpState::reset}));
+	expect_answer_in_slot(wire::syndrome::ack, 10 + wire::Direction::ack_count);
+}
+
+TEST_F(Adapter, ANakThatFindsNoRoomOutlivesItsQueuePair) {
+	QueuePair& qp = connected();
+	while (wire::Slot* const slot = outlet.slots.reserve(0, 0).slot) outlet.slots.publish(slot, 0);
+	adapter.begin_pass(1);
+	handle(request(qp, 10));  // it may not write
 	adapter.finish_pass();
-	EXPECT_TRUE(adapter.context().refusals.empty());
+	adapter.destroy_qp(qp);
 	wire::Slot slot;
-	ASSERT_TRUE(slots.read(slot));
-	EXPECT_EQ(slot.opcode(), wire::Opcode::rc_acknowledge);
-	EXPECT_EQ(slot.destination().value, 0x777u);
-	EXPECT_EQ(slot.psn().value, 10 + wire::Direction::ack_count);
-	EXPECT_EQ(slot.word >> 24, wire::syndrome::ack);
+	while (slots.read(slot)) slots.advance();
+	slots.release();
+	expect_answer_in_slot(wire::syndrome::nak_invalid_request, 10);
 }
 
 TEST_F(Adapter, AGapThatIsFilledInTheSamePassIsNotReported) {

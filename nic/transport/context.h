@@ -38,7 +38,7 @@ struct RaisedEvent {
 };
 
 // Same host: an answer for which there is no queue pair here. It refuses a request that none can
-// receive, or it is the last acknowledgement of one that was destroyed before the outlet had room.
+// receive, or it is the last answer of one that was destroyed or reset before the outlet had room.
 // The requester has no timer, so without an answer it would wait for ever.
 struct Refusal {
 	Outlet* to;

@@ -50,7 +50,7 @@ ROOMS = {
     "lib/channel": ["lib_channel_test"],
     "lib/channel/setup": ["lib_channel_setup_test", "lib_channel_test"],
 }
-# Calls whose text and place no unit test looks at.
+# Lines that have no code whose change a test could see.
 UNSEEN = re.compile(r"^\s*(//|#|\*|using |namespace |static_assert|template|class |struct |public:|private:)")
 
 
@@ -79,7 +79,6 @@ def is_seen(old: str, new: str) -> bool:
     if UNSEEN.match(old) or not old.strip() or old.strip() in ("{", "}", "};"):
         return False
     before, after = without_texts(old), without_texts(new)
-    # A name that is only declared: no value, no call, no operator.
     return before.split() != after.split() and not new.strip().startswith("/*")
 
 
