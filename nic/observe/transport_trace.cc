@@ -48,31 +48,34 @@ wire::AddressPair TransportTrace::addresses_of(const QueuePair* qp, bool reverse
 }
 
 void TransportTrace::write_packet(
-	const Record& record, const Slot& slot, const std::byte* payload, const wire::AddressPair& pair) const {
+	const Record& record, const Slot& slot, std::span<const std::byte> payload, const wire::AddressPair& pair) const {
 	const std::uint32_t wanted = trace::packet_bytes();
 	if (wanted == 0) return trace::write(record);
 	trace::Packet packet{};
 	std::memcpy(packet.source, pair.source, sizeof packet.source);
 	std::memcpy(packet.destination, pair.destination, sizeof packet.destination);
 	std::memcpy(packet.slot, &slot, sizeof packet.slot);
-	packet.captured = payload ? std::min(slot.length, wanted) : 0;
-	trace::write(record, std::as_bytes(std::span(&packet, 1)), {payload, packet.captured});
+	payload = payload.first(std::min<std::size_t>({payload.size(), slot.length, wanted}));
+	packet.captured = static_cast<std::uint32_t>(payload.size());
+	trace::write(record, std::as_bytes(std::span(&packet, 1)), payload);
 }
 
 void TransportTrace::sent(
 	const Outlet& outlet, const Slot& published, std::uint32_t length, std::uint32_t source) noexcept {
 	Slot slot;
-	std::memcpy(&slot, &published, sizeof slot);  // a peer that shares the memory may write to it
+	// A peer that shares the memory may write to it, so each of its fields can have any value.
+	std::memcpy(&slot, &published, sizeof slot);
 	slot.length = length;
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	Record record = record_of(Kind::sent, slot, length, outlet.lossless);
 	record.qpn = source;
 	record.peer = slot.destination().value;
 	const wire::Direction& direction = *outlet.slots.direction();
-	const std::byte* payload = nullptr;
-	if (slot.payload_line == Slot::inline_payload) payload = slot.bytes + wire::extension_bytes(facts);
+	std::span<const std::byte> payload;
+	if (slot.payload_line == Slot::inline_payload)
+		payload = std::span(slot.bytes).subspan(wire::extension_bytes(facts));
 	else if (slot.payload_line < wire::Direction::arena_lines)
-		payload = direction.arena + std::size_t{slot.payload_line} * 64;
+		payload = std::span(direction.arena).subspan(std::size_t{slot.payload_line} * 64);
 	const bool datagram = facts.known && facts.deth;
 	write_packet(record, slot, payload,
 		datagram ? direction.addresses[slot.deth.address_index()]
@@ -89,7 +92,7 @@ void TransportTrace::arrived(
 		: slot.source().value ? slot.source().value
 		: qp                  ? qp->destination_qpn
 							  : 0;
-	write_packet(record, slot, payload, datagram ? pair : addresses_of(qp, true));
+	write_packet(record, slot, {payload, payload ? slot.length : 0}, datagram ? pair : addresses_of(qp, true));
 }
 
 void TransportTrace::acknowledged(const QueuePair& qp, std::uint8_t syndrome, wire::Psn24 psn) noexcept {

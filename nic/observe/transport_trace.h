@@ -5,6 +5,8 @@
 // Lifetime: that of the process; made only if there is a trace.
 #pragma once
 
+#include <span>
+
 #include "nic/adapter/channel_adapter.h"
 #include "nic/trace/trace.h"
 #include "nic/transport/observer.h"
@@ -28,7 +30,7 @@ public:
 private:
 	// Writes a packet, and its addresses and payload if packets are captured.
 	void write_packet(
-		const trace::Record&, const wire::Slot&, const std::byte* payload, const wire::AddressPair&) const;
+		const trace::Record&, const wire::Slot&, std::span<const std::byte> payload, const wire::AddressPair&) const;
 	// The addresses of a packet that this queue pair sends, or receives (`reverse`).
 	static wire::AddressPair addresses_of(const transport::QueuePair*, bool reverse);
 

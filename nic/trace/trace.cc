@@ -106,6 +106,13 @@ Ring* make_ring(const char* folder) {
 
 bool given_up = false;  // under `beginning`
 
+constinit thread_local std::uint32_t known_thread = 0;  // 0: not asked yet
+
+std::uint32_t this_thread() {
+	if (known_thread == 0) known_thread = static_cast<std::uint32_t>(syscall(SYS_gettid));
+	return known_thread;
+}
+
 }  // namespace
 
 bool begin() noexcept {
@@ -126,6 +133,7 @@ bool begin() noexcept {
 
 void abandon_after_fork() noexcept {
 	detail::ring.store(nullptr, std::memory_order_relaxed);
+	known_thread = 0;
 	beginning.unlock();
 }
 
@@ -166,7 +174,7 @@ void write(const Record& event, std::span<const std::byte> bytes, std::span<cons
 	Record record = event;
 	record.more = static_cast<std::uint16_t>((bytes.size() + rest.size() + sizeof(Record) - 1) / sizeof(Record));
 	if (record.time == 0) record.time = monotonic_now();
-	record.thread = static_cast<std::uint32_t>(syscall(SYS_gettid));
+	record.thread = this_thread();
 	const std::uint64_t at = ring->head.records.fetch_add(1 + record.more, std::memory_order_relaxed);
 	ring->head.events.fetch_add(1, std::memory_order_relaxed);
 	Record& place = ring->records[at % ring->head.capacity];
