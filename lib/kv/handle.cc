@@ -43,8 +43,10 @@ int Handle::fail(Error error, std::string_view key) {
 }
 
 // The deadline of a call that begins now; `never`: none. It includes the time in which the call
-// waits for an asynchronous SET of the same key or server.
+// waits for an asynchronous SET of the same key or server. 0: there is none to wait for, and the
+// router's own deadline is the same, which costs no timer.
 Nanoseconds Handle::deadline() const {
+	if (setting_.empty()) return 0;
 	const Nanoseconds timeout = router->how().timeout;
 	return timeout == never ? never : monotonic_now() + timeout;
 }
