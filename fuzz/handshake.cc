@@ -168,7 +168,7 @@ void connect_to(const Descriptor& listener, const Things& things, Input& input) 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 	using namespace verbena::fuzz;
 	static const Things things;
-	static const Descriptor listener = std::move(plain_names().claim(Place::block(private_block()))->front());
+	static const verbena::Descriptor listener = std::move(plain_names().claim(Place::block(private_block()))->front());
 	Input input(data, size);
 	const int before = next_descriptor();
 	if (input.flag()) accept_from(listener, things, input);

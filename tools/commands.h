@@ -26,6 +26,8 @@ using ProgramWords = std::vector<std::string>;
 
 CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program);
 void add_why(CLI::App& app, Action& action);
+void add_timeline(CLI::App& app, Action& action);
+void add_top(CLI::App& app, Action& action);
 void add_devices(CLI::App& app, Action& action);
 CLI::App* add_doctor(CLI::App& app, Action& action, const ProgramWords& program);
 void add_self_test(CLI::App& app, Action& action);

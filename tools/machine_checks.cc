@@ -16,11 +16,11 @@
 #include <memory>
 #include <thread>
 
+#include "base/descriptor.h"
 #include "base/private_folder.h"
 #include "base/udp_port_owner.h"
 #include "base/user_secret.h"
 #include "lib/verbs/device.h"
-#include "tools/open_descriptor.h"
 
 namespace verbena::tools {
 namespace {
@@ -40,9 +40,9 @@ bool module_loaded(const char* name) { return std::filesystem::exists(std::strin
 
 Finding check_wire_port() {
 	const char* subject = "UDP port 4791 (RoCE v2)";
-	const OpenDescriptor socket_fd(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	const OpenDescriptor ipv4_fd(socket_fd.good() ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	const int fd = socket_fd.good() ? socket_fd.get() : ipv4_fd.get();
+	const Descriptor socket_fd(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const Descriptor ipv4_fd(socket_fd ? -1 : socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const int fd = socket_fd ? socket_fd.get() : ipv4_fd.get();
 	if (fd < 0)
 		return {subject, Level::problem, std::strerror(errno),
 			"allow UDP sockets: a seccomp profile or a security module forbids them"};
@@ -50,8 +50,8 @@ Finding check_wire_port() {
 	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
 	sockaddr_in6 v6{.sin6_family = AF_INET6, .sin6_port = htons(roce_port)};
 	sockaddr_in v4{.sin_family = AF_INET, .sin_port = htons(roce_port)};
-	const bool bound = socket_fd.good() ? bind(fd, reinterpret_cast<sockaddr*>(&v6), sizeof v6) == 0
-										: bind(fd, reinterpret_cast<sockaddr*>(&v4), sizeof v4) == 0;
+	const bool bound = socket_fd ? bind(fd, reinterpret_cast<sockaddr*>(&v6), sizeof v6) == 0
+								 : bind(fd, reinterpret_cast<sockaddr*>(&v4), sizeof v4) == 0;
 	if (bound) return {subject, Level::good, "can be bound", ""};
 	if (errno != EADDRINUSE)
 		return {subject, Level::problem, std::strerror(errno),
@@ -106,7 +106,7 @@ Finding check_private_folder() {
 		"yours with mode 700";
 	const auto folders = private_folders();
 	const auto used = std::ranges::find_if(
-		folders, [](const std::string& path) { return OpenDescriptor(open_private_folder(path)).good(); });
+		folders, [](const std::string& path) { return bool(Descriptor(open_private_folder(path))); });
 	const bool found = used != folders.end();
 	const std::string seen = found ? *used : "none";
 	if (const auto foreign = foreign_folder({folders.begin(), used}))

@@ -9,9 +9,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
+#include "lib/metrics/export.h"
+#include "tools/child.h"
 #include "tools/commands.h"
 #include "tools/launch.h"
+#include "tools/nic_metrics.h"
 #include "tools/traced_run.h"
 
 namespace verbena::tools {
@@ -21,6 +25,8 @@ struct RunOptions {
 	std::string devices;
 	std::string log;
 	TraceOptions trace;
+	std::string metrics;  // [HOST:]PORT; empty: none
+	bool stats = false;
 };
 
 // Replaces this process by the program; returns, with an exit code, on failure and after a trace.
@@ -35,7 +41,21 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
 	if (!options.devices.empty()) setenv("VERBENA_DEVICES", options.devices.c_str(), 1);
 	if (!options.log.empty()) setenv("VERBENA_LOG", options.log.c_str(), 1);
 
+	if (options.stats) setenv("VERBENA_STATS", "1", 1);
+
+	std::unique_ptr<metrics::Endpoint> endpoint;
+	if (!options.metrics.empty()) {
+		auto opened = metrics::Endpoint::open(options.metrics, [] { return nic_families(own_processes()); });
+		if (!opened) return complain(opened.error());
+		endpoint = std::move(*opened);
+		fmt::print(stderr, "verbena: metrics at port {}, path /metrics\n", endpoint->port());
+	}
 	if (options.trace.wanted) return run_traced(command, options.trace);
+	if (endpoint) {
+		const auto status = run_child(command);
+		return status ? end_as(*status)
+					  : complain(fmt::format("cannot start a process: {}", std::strerror(status.error())));
+	}
 	std::vector<char*> argv;
 	for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
 	argv.push_back(nullptr);
@@ -73,6 +93,14 @@ void add_trace_options(CLI::App& sub, RunOptions& options) {
 		->capture_default_str();
 }
 
+void add_watch_options(CLI::App& sub, RunOptions& options) {
+	sub.add_option("--metrics", options.metrics,
+		   "Serve the counters of the program's NIC for Prometheus at http://HOST:PORT/metrics while it runs; 0: any "
+	       "port")
+		->type_name("[HOST:]PORT");
+	sub.add_flag("--stats", options.stats, "Print the counters that are not 0 when the program ends (VERBENA_STATS)");
+}
+
 }  // namespace
 
 CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
@@ -87,6 +115,8 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		"  verbena run --trace -- ibv_rc_pingpong          print every verb, request and packet at the end\n"
 		"  verbena run --pcap p.pcapng -- ib_send_lat      write its packets for Wireshark, and for tshark -r\n"
 		"  verbena run --trace=t.json --trace-only errors -- ./program\n"
+		"  verbena run --metrics 9400 -- ./server          counters and queue pairs for Prometheus\n"
+		"  verbena run --stats -- ./program                print what its NIC has counted, at the end\n"
 		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
 		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");
 	auto options = std::make_shared<RunOptions>();
@@ -98,6 +128,7 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		->type_name("LEVEL")
 		->check(CLI::IsMember({"error", "warn", "info", "debug"}));
 	add_trace_options(*sub, *options);
+	add_watch_options(*sub, *options);
 	sub->callback([options, &action, &program] {
 		action = [options, &program] {
 			if (program.empty())

@@ -7,8 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <thread>
 
+#include "base/descriptor.h"
 #include "lib/async/socket.h"
-#include "tools/open_descriptor.h"
 
 namespace verbena::tools {
 
@@ -25,7 +25,7 @@ inline void add_wait_option(CLI::App& app, double& seconds) {
 inline void wait_for_listener(const async::Address& where, double seconds) {
 	const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
 	while (std::chrono::steady_clock::now() < deadline) {
-		const OpenDescriptor fd(socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+		const Descriptor fd(socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
 		const linger reset{.l_onoff = 1, .l_linger = 0};
 		setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 		if (connect(fd.get(), where.get(), where.length) == 0) return;

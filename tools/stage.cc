@@ -13,7 +13,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "tools/open_descriptor.h"
+#include "base/descriptor.h"
 
 namespace verbena::tools {
 namespace {
@@ -63,10 +63,10 @@ std::optional<std::string> run_stage(
 	Clock::time_point deadline, const std::function<void(const Show&)>& work, const Show& show) {
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) != 0) return fmt::format("pipe: {}", std::strerror(errno));
-	const OpenDescriptor out(ends[0]);
+	const Descriptor out(ends[0]);
 	const pid_t parent = getpid();
 	const pid_t child = [&] {
-		const OpenDescriptor in(ends[1]);
+		const Descriptor in(ends[1]);
 		const pid_t made = fork();
 		if (made == 0) work_and_end(in.get(), parent, work);
 		return made;

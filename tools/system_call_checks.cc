@@ -19,9 +19,9 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/descriptor.h"
 #include "lib/async/uring_selector.h"
 #include "tools/machine_checks.h"
-#include "tools/open_descriptor.h"
 
 namespace verbena::tools {
 namespace {
@@ -39,22 +39,22 @@ Finding useful(const char* subject, bool works, const char* cost) {
 }
 
 Finding check_memfd() {
-	const OpenDescriptor fd(memfd_create("verbena-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	const Descriptor fd(memfd_create("verbena-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	const int error = errno;
-	const OpenDescriptor file(fd.good() ? -1 : open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+	const Descriptor file(fd ? -1 : open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
 	errno = error;
-	if (!fd.good() && !file.good())
+	if (!fd && !file)
 		return needed("memfd_create", false,
 			"there is no writable /dev/shm either, so processes can share no memory: allow memfd_create in the seccomp "
 			"profile, or mount a tmpfs at /dev/shm");
-	return useful("memfd_create", fd.good(),
+	return useful("memfd_create", bool(fd),
 		"memory that processes share is in unlinked files in /dev/shm instead, without seals, and counts against its "
 		"size: allow it in the seccomp profile");
 }
 
 Finding check_seals() {
-	const OpenDescriptor fd(memfd_create("verbena-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-	const bool works = fd.good() && fcntl(fd.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0 &&
+	const Descriptor fd(memfd_create("verbena-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	const bool works = fd && fcntl(fd.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0 &&
 		fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
 	return useful("seals of memfd", works,
 		"another process of this user can end a program by truncating memory that they share, and processes outside of "
@@ -63,8 +63,8 @@ Finding check_seals() {
 }
 
 Finding check_eventfd() {
-	const OpenDescriptor fd(eventfd(0, EFD_CLOEXEC));
-	return needed("eventfd", fd.good(), "wake-ups need it: allow it in the seccomp profile");
+	const Descriptor fd(eventfd(0, EFD_CLOEXEC));
+	return needed("eventfd", bool(fd), "wake-ups need it: allow it in the seccomp profile");
 }
 
 Finding check_getrandom() {
@@ -83,8 +83,8 @@ Finding check_priority_futex() {
 }
 
 Finding check_epoll_pwait2() {
-	const OpenDescriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-	const OpenDescriptor ready(eventfd(1, EFD_CLOEXEC));
+	const Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+	const Descriptor ready(eventfd(1, EFD_CLOEXEC));
 	epoll_event event{.events = EPOLLIN, .data = {}};
 	epoll_ctl(epoll.get(), EPOLL_CTL_ADD, ready.get(), &event);
 	const timespec limit{};
@@ -95,12 +95,12 @@ Finding check_epoll_pwait2() {
 }
 
 Finding check_pidfd() {
-	const OpenDescriptor fd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
-	return useful("pidfd_open", fd.good(), "a peer's death is noticed only by its socket: use Linux 5.3 or later");
+	const Descriptor fd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+	return useful("pidfd_open", bool(fd), "a peer's death is noticed only by its socket: use Linux 5.3 or later");
 }
 
 Finding check_udp_option(const char* subject, int option, int value, const char* cost) {
-	const OpenDescriptor fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const Descriptor fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	return useful(subject, setsockopt(fd.get(), SOL_UDP, option, &value, sizeof value) == 0, cost);
 }
 
@@ -113,11 +113,11 @@ Finding check_io_uring() {
 }
 
 Finding check_abstract_name() {
-	const OpenDescriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	const Descriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 	sockaddr_un name{.sun_family = AF_UNIX};
 	const std::string text = fmt::format("@verbena-doctor/{}", getpid());
 	std::memcpy(name.sun_path + 1, text.data() + 1, text.size() - 1);
-	const bool works = fd.good() &&
+	const bool works = fd &&
 		bind(fd.get(), reinterpret_cast<sockaddr*>(&name),
 			static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + text.size())) == 0;
 	return needed("abstract Unix socket names", works,

@@ -1,13 +1,8 @@
 #include "tools/traced_run.h"
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +11,7 @@
 #include "base/sizes.h"
 #include "nic/trace/read/pcapng.h"
 #include "nic/trace/read/text.h"
+#include "tools/child.h"
 #include "tools/commands.h"
 
 namespace verbena::tools {
@@ -26,11 +22,6 @@ namespace fs = std::filesystem;
 constexpr std::uint32_t packet_bytes = 8192;  // all that one slot of a link carries
 constexpr std::uint64_t size_min = 1 << 20, size_max = 64 << 20;
 
-volatile std::sig_atomic_t child = 0;
-void pass_on(int signal) {
-	if (child != 0) kill(child, signal);
-}
-
 // The folder for the files of the processes: in memory if there is such a file system.
 std::string make_folder() {
 	std::error_code error;
@@ -39,30 +30,6 @@ std::string make_folder() {
 		if (mkdtemp(path.data()) != nullptr) return path;
 	}
 	return {};
-}
-
-// Starts the program; returns only in this process.
-pid_t start(std::vector<char*>& argv) {
-	const pid_t parent = getpid();
-	const pid_t pid = fork();
-	if (pid != 0) return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) _exit(failed);
-	execvp(argv[0], argv.data());
-	const int error = errno;
-	complain(fmt::format("cannot run {}: {}", argv[0], std::strerror(error)));
-	_exit(cannot_run);
-}
-
-// Waits for the program. The terminal's signals are for the program, and this process outlives it.
-int status_of(pid_t pid) {
-	child = pid;
-	for (const int signal : {SIGINT, SIGQUIT}) std::signal(signal, SIG_IGN);
-	for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(signal, pass_on);
-	int status = 0;
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
-	child = 0;
-	return status;
 }
 
 trace::Format format_of(const TraceOptions& options) {
@@ -98,17 +65,6 @@ bool write_trace(const std::string& folder, const TraceOptions& options) {
 	return written;
 }
 
-// Ends as the program has ended.
-int end_as(int status) {
-	if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
-	const rlimit no_core{0, 0};
-	setrlimit(RLIMIT_CORE, &no_core);
-	std::signal(WTERMSIG(status), SIG_DFL);
-	raise(WTERMSIG(status));
-	constexpr int signaled = 128;  // as shells count, if the signal did not end this process
-	return signaled + WTERMSIG(status);
-}
-
 }  // namespace
 
 std::optional<std::string> fault_of(const TraceOptions& options) {
@@ -129,19 +85,14 @@ int run_traced(const std::vector<std::string>& command, const TraceOptions& opti
 	setenv("VERBENA_TRACE", folder.c_str(), 1);
 	setenv("VERBENA_TRACE_BYTES", std::to_string(*parse_size(options.size)).c_str(), 1);
 	if (!options.pcap.empty()) setenv("VERBENA_TRACE_PACKETS", std::to_string(packet_bytes).c_str(), 1);
-	std::vector<char*> argv;
-	for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-	argv.push_back(nullptr);
-	const pid_t pid = start(argv);
+	const auto status = run_child(command);
 	std::error_code error;
-	if (pid < 0) {
-		const int refused = errno;
+	if (!status) {
 		fs::remove_all(folder, error);
-		return complain(fmt::format("cannot start a process: {}", std::strerror(refused)));
+		return complain(fmt::format("cannot start a process: {}", std::strerror(status.error())));
 	}
-	const int status = status_of(pid);
 	if (write_trace(folder, options)) fs::remove_all(folder, error);
-	return end_as(status);
+	return end_as(*status);
 }
 
 }  // namespace verbena::tools

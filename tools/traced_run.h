@@ -1,8 +1,7 @@
 // Runs a program whose NIC writes a trace, and writes the trace for people when it has ended.
 //
-// The program runs as a child, in the caller's process group, so that signals of the terminal reach
-// it. SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 to this process are passed on. If this process is
-// killed, the program is too, as without a trace.
+// The program runs as a child (tools/child.h). If this process is killed, the program is too, as
+// without a trace.
 //
 // Threads: the main thread only.
 // Owns: the folder of the processes' files, and removes it once the trace is written.

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tools/open_descriptor.h"
+#include "base/descriptor.h"
 
 namespace verbena::tools {
 namespace {
@@ -41,9 +41,9 @@ bool receive_burst(int fd, std::vector<std::byte>& room) {
 
 std::expected<UdpRate, std::string> measure_udp_loopback(double seconds) {
 	using Clock = std::chrono::steady_clock;
-	const OpenDescriptor from(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	const OpenDescriptor to(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	if (!from.good() || !to.good()) return failure_of("socket");
+	const Descriptor from(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const Descriptor to(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	if (!from || !to) return failure_of("socket");
 	sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	socklen_t length = sizeof address;
 	if (bind(to.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return failure_of("bind");

@@ -46,6 +46,8 @@ int main(int argc, char** argv) {
 	ProgramWords program;
 	const CLI::App* const run = add_run(app, action, program);
 	add_why(app, action);
+	add_timeline(app, action);
+	add_top(app, action);
 	add_devices(app, action);
 	const CLI::App* const doctor = add_doctor(app, action, program);
 	add_self_test(app, action);

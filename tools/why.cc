@@ -4,31 +4,18 @@
 // Errors: exit code 1 if a trace cannot be read.
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <expected>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include "nic/trace/read/text.h"
 #include "tools/commands.h"
+#include "tools/trace_input.h"
 
 namespace verbena::tools {
 namespace {
 
 std::expected<std::vector<std::string>, std::string> explanations_of(const std::string& path) {
-	if (std::filesystem::is_directory(path) || path.ends_with(".trace")) {
-		const auto trace = trace::read_trace(path);
-		if (!trace) return std::unexpected(trace.error());
-		if (trace->processes.empty()) return std::unexpected(path + ": there is no trace of any process");
-		return trace::explanations(*trace);
-	}
-	std::ifstream file(path, std::ios::binary);
-	std::stringstream text;
-	text << file.rdbuf();
-	if (!file) return std::unexpected(path + ": " + std::strerror(errno));
-	const auto all = trace::explanations_in(text.str());
+	const auto input = read_trace_input(path);
+	if (!input) return std::unexpected(input.error());
+	if (const auto* trace = std::get_if<trace::Trace>(&*input)) return trace::explanations(*trace);
+	const auto all = trace::explanations_in(std::get<std::string>(*input));
 	if (!all) return std::unexpected(path + ": this is no trace of verbena run --trace");
 	return *all;
 }

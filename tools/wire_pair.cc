@@ -69,7 +69,7 @@ public:
 
 	// Sends the request in the namespace of the thread, and waits for the kernel's answer.
 	Done send(std::string_view step) {
-		const OpenDescriptor fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+		const Descriptor fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
 		const auto length = static_cast<std::uint32_t>(bytes_.size());
 		std::memcpy(bytes_.data(), &length, sizeof length);
 		struct {
@@ -77,7 +77,7 @@ public:
 			nlmsgerr error;
 		} answer{};
 		// The answer to a refused request repeats it; the rest is cut off.
-		if (!fd.good() || ::send(fd.get(), bytes_.data(), bytes_.size(), 0) < 0 ||
+		if (!fd || ::send(fd.get(), bytes_.data(), bytes_.size(), 0) < 0 ||
 			recv(fd.get(), &answer, sizeof answer, 0) < static_cast<ssize_t>(sizeof answer.header + sizeof(int)))
 			return refused(step, errno);
 		if (answer.error.error != 0) return refused(step, -answer.error.error);
@@ -129,8 +129,8 @@ Done set_up(const char* interface, const char* address) {
 }
 
 bool write_file(const char* path, const std::string& text) {
-	const OpenDescriptor fd(open(path, O_WRONLY | O_CLOEXEC));
-	return fd.good() && write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+	const Descriptor fd(open(path, O_WRONLY | O_CLOEXEC));
+	return fd && write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
 // A network namespace of its own; also a user namespace, unless the process may make it without.
@@ -180,14 +180,14 @@ std::expected<WirePair, std::string> WirePair::make() {
 	if (auto done = leave_namespace(); !done) return std::unexpected(done.error());
 	WirePair pair(own_namespace());
 	if (unshare(CLONE_NEWNET) != 0) return refused("second network namespace", errno);
-	const OpenDescriptor second(own_namespace());
-	if (!pair.first_->good() || !second.good()) return refused("/proc/self/ns/net", errno);
+	const Descriptor second(own_namespace());
+	if (!*pair.first_ || !second) return refused("/proc/self/ns/net", errno);
 	if (auto done = make_wire(pair.first_->get()); !done) return std::unexpected(done.error());
 	if (auto done = set_up("wire1", address_1); !done) return std::unexpected(done.error());
-	const OpenDescriptor end_1(socket_at(address_1));
+	const Descriptor end_1(socket_at(address_1));
 	if (auto done = enter(pair.first_->get()); !done) return std::unexpected(done.error());
 	if (auto done = set_up("wire0", address_0); !done) return std::unexpected(done.error());
-	const OpenDescriptor end_0(socket_at(address_0));
+	const Descriptor end_0(socket_at(address_0));
 	if (auto done = enter(second.get()); !done) return std::unexpected(done.error());
 	if (auto done = await_datagram(end_0.get(), end_1.get(), address_1); !done) return std::unexpected(done.error());
 	if (auto done = await_datagram(end_1.get(), end_0.get(), address_0); !done) return std::unexpected(done.error());

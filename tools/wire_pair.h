@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "tools/open_descriptor.h"
+#include "base/descriptor.h"
 
 namespace verbena::tools {
 
@@ -23,8 +23,8 @@ public:
 	std::expected<void, std::string> enter_first();
 
 private:
-	explicit WirePair(int first) : first_(std::make_unique<OpenDescriptor>(first)) {}
-	std::unique_ptr<OpenDescriptor> first_;  // the namespace of side 0
+	explicit WirePair(int first) : first_(std::make_unique<Descriptor>(first)) {}
+	std::unique_ptr<Descriptor> first_;  // the namespace of side 0
 };
 
 }  // namespace verbena::tools

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 namespace verbena::channel {
 namespace {
@@ -18,8 +19,13 @@ constexpr int reads_in_turn = 8;  // further reads wait for the next turn, after
 // Counted against `buffer_max` for each message besides its bytes: an empty message is not free.
 constexpr std::size_t message_charge = 64;
 
-// One for all channels of a thread: no coroutine is suspended while it holds bytes.
-thread_local std::array<std::byte, read_at_once> read_buffer;
+// One for all channels of a thread: no coroutine is suspended while it holds bytes. On the heap:
+// thread-local bytes are taken from the stack of every thread of the program, also of those that a
+// library makes with a small one.
+std::span<std::byte> read_buffer() {
+	thread_local const auto bytes = std::make_unique_for_overwrite<std::byte[]>(read_at_once);
+	return {bytes.get(), read_at_once};
+}
 
 }  // namespace
 
@@ -170,7 +176,7 @@ Task<void> TcpChannel::read() {
 		if (got > 0) {
 			const auto count = static_cast<std::size_t>(got);
 			received_ += count;
-			if (place.data() != read_buffer.data()) note_arrived(count);
+			if (place.data() != read_buffer().data()) note_arrived(count);
 			else if (!handle_received(place.first(count))) co_return;
 			if (has_message()) wake_receiver();
 		} else if (got == 0) {
@@ -189,7 +195,7 @@ Task<void> TcpChannel::read() {
 // The rest of a large message in clear is read directly into its block.
 std::span<std::byte> TcpChannel::place_to_read() {
 	const bool in_message = !tls_ && header_filled_ == MessageHeader::bytes;
-	if (!in_message || arriving_.size - arrived_ < read_at_once) return read_buffer;
+	if (!in_message || arriving_.size - arrived_ < read_at_once) return read_buffer();
 	return {arriving_.block.get() + arrived_, arriving_.size - arrived_};
 }
 

@@ -17,7 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "nic/engine/descriptor.h"
+#include "base/descriptor.h"
 #include "nic/engine/peers.h"
 #include "nic/engine/place_name.h"
 

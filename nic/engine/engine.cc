@@ -73,7 +73,7 @@ std::expected<std::unique_ptr<Engine>, int> Engine::start(Events events) {
 	if (!epoll) return std::unexpected(epoll.error());
 	std::unique_ptr<Engine> engine(new Engine(events, std::move(*own), std::move(*epoll)));
 	engine->refresh_clock();
-	engine->progress_ = std::make_unique<Progress>(*engine, engine->own_, engine->epoll_, events.interfaces);
+	engine->progress_ = std::make_unique<Progress>(*engine, engine->own_, engine->epoll_, events);
 	if (const int error = engine->progress_->start()) return std::unexpected(error);
 	return engine;
 }

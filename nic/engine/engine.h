@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -55,6 +56,9 @@ public:
 		bool (*interfaces)(std::span<const LinkChange>);
 		// The counters may have changed; only called while watch_counters(true).
 		void (*counted)(Engine&);
+		// The text with which this process answers at its door (nic/status/door.h). The progress
+		// thread calls it without the lock.
+		std::string (*status)(Engine&);
 	};
 
 	static std::expected<std::unique_ptr<Engine>, int> start(Events);

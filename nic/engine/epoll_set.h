@@ -13,8 +13,8 @@
 #include <expected>
 #include <span>
 
+#include "base/descriptor.h"
 #include "base/time.h"
-#include "nic/engine/descriptor.h"
 
 namespace verbena::engine {
 

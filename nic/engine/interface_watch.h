@@ -9,7 +9,7 @@
 #include <expected>
 #include <vector>
 
-#include "nic/engine/descriptor.h"
+#include "base/descriptor.h"
 #include "nic/engine/interfaces.h"
 
 namespace verbena::engine {

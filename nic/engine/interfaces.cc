@@ -20,7 +20,7 @@
 #include <sstream>
 #include <tuple>
 
-#include "nic/engine/descriptor.h"
+#include "base/descriptor.h"
 
 namespace verbena::engine {
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "nic/engine/descriptor.h"
+#include "base/descriptor.h"
 
 namespace verbena::engine {
 

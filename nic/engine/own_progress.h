@@ -12,7 +12,7 @@
 
 #include <expected>
 
-#include "nic/engine/descriptor.h"
+#include "base/descriptor.h"
 #include "nic/engine/progress_page.h"
 #include "nic/engine/rendezvous.h"
 

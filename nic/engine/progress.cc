@@ -16,6 +16,7 @@
 #include "nic/engine/priority.h"
 #include "nic/engine/stranger_share.h"
 #include "nic/engine/unreachable.h"
+#include "nic/status/door.h"
 
 namespace verbena::engine {
 
@@ -29,6 +30,8 @@ constexpr Nanoseconds first_sleep = 2'000'000;
 // One look at a listening socket accepts at most this many peers of this user, so that connecting
 // peers cannot starve passes. Strangers are refused without the engine's lock.
 constexpr int accepts_max = 16, refusals_max = 160;
+// One look at the door answers at most this many questions.
+constexpr int answers_max = 4;
 // The socket of a stranger that kicks without need is left alone this long.
 constexpr Nanoseconds noise_pause = 1'000'000;
 // Reading all interfaces costs up to a millisecond, so on a host whose interfaces change all the
@@ -47,6 +50,8 @@ int Progress::start() {
 	if (!woken_ || !epoll_.add_exclusive(bell_) || !epoll_.add(woken_.get())) return errno;
 	// Without the subscription the interfaces are read when a program asks (nic/verbs/process.cc).
 	if (auto watch = InterfaceWatch::open(); watch && epoll_.add(watch->fd())) watch_ = std::move(*watch);
+	// Without a door the process runs as well, and no tool sees it.
+	if (auto door = status::open_door(geteuid()); door && epoll_.add(door->get())) door_ = std::move(*door);
 	second_bell_ = Descriptor(fcntl(bell_, F_DUPFD_CLOEXEC, 0));
 	auto thread = Thread::start("verbena", [this] { run(); });
 	if (!thread) return thread.error();
@@ -67,6 +72,7 @@ void Progress::abandon_after_fork() {
 	flooded_.clear();
 	woken_ = Descriptor();
 	second_bell_ = Descriptor();
+	door_ = Descriptor();
 	watch_.reset();
 }
 
@@ -135,6 +141,7 @@ void Progress::handle(int fd) {
 		unreported_ |= watch_->take(links_changed_);
 		return;
 	}
+	if (fd == door_.get()) return answer_at_door();
 	if (const auto greeting = greetings_.find(fd); greeting != greetings_.end()) return greet(greeting);
 	enum class Socket { listener, other, noisy };
 	const Socket socket = engine_.control([&](adapter::ChannelAdapter& adapter) {
@@ -169,11 +176,32 @@ void Progress::accept_from(int listener) {
 		const auto at = greetings_.emplace(fd, Pending{std::move(*peer), monotonic_now() + greeting_patience}).first;
 		if (!epoll_.add(fd)) greetings_.erase(at);  // closes the connection, which the peer sees
 	}
+	rest_from(listener, strangers);
+}
+
+// After a visit to the listening socket that found `strangers`: leaves it alone for a while if they
+// are many.
+void Progress::rest_from(int listener, std::uint32_t strangers) {
 	const Nanoseconds now = monotonic_now();
 	if (const Nanoseconds pause = flood_guard_.pause_after(strangers, flooded_.size(), now)) {
 		flooded_.emplace(listener, now + pause);
 		epoll_.remove(listener);
 	}
+}
+
+void Progress::answer_at_door() {
+	std::uint32_t strangers = 0;
+	for (int answered = 0; answered < answers_max && strangers < refusals_max;) {
+		const auto visitor = status::next_visitor(door_.get());
+		if (!visitor && visitor.error() != EPERM) break;
+		if (!visitor) {
+			++strangers;
+			continue;
+		}
+		++answered;
+		static_cast<void>(status::answer(*visitor, status_(engine_)));  // the visitor sees it
+	}
+	rest_from(door_.get(), strangers);
 }
 
 bool Progress::takes_stranger(uid_t user) const {
@@ -190,6 +218,12 @@ void Progress::visit_flooded(Nanoseconds now) {
 		if (when <= now) due.push_back(listener);
 	for (const int listener : due) {
 		flooded_.erase(listener);
+		if (listener == door_.get()) {
+			answer_at_door();
+			if (!flooded_.contains(listener) && !epoll_.add(listener))
+				flooded_.emplace(listener, now + no_memory_pause);
+			continue;
+		}
 		const auto [listens, hears] = engine_.control([&](adapter::ChannelAdapter&) {
 			const Neighbours& neighbours = engine_.neighbours();
 			return std::pair(neighbours.listens_at(listener), neighbours.hears_stranger_at(listener));

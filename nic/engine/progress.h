@@ -1,5 +1,5 @@
 // The progress thread: drives the engine while no other thread does. It also handles the work
-// outside of the data path: peers that connect, and peers that end.
+// outside of the data path: peers that connect, peers that end, and questions for the status.
 //
 // The thread sleeps in epoll on the doorbell, on the listening sockets of the names that this
 // process owns, on peers that are connecting, and on the sockets of living peers. While the program
@@ -30,8 +30,8 @@ namespace verbena::engine {
 
 class Progress {
 public:
-	Progress(Engine& engine, OwnProgress& own, EpollSet& epoll, bool (*interfaces_changed)(std::span<const LinkChange>))
-		: engine_(engine), own_(own), epoll_(epoll), interfaces_changed_(interfaces_changed) {}
+	Progress(Engine& engine, OwnProgress& own, EpollSet& epoll, const Engine::Events& events)
+		: engine_(engine), own_(own), epoll_(epoll), interfaces_changed_(events.interfaces), status_(events.status) {}
 	~Progress();
 
 	// Returns 0 or an errno value.
@@ -60,6 +60,8 @@ private:
 	void round();  // the thread does this after each sleep
 	void handle(int fd);
 	void accept_from(int listener);
+	void answer_at_door();
+	void rest_from(int listener, std::uint32_t strangers);
 	void visit_flooded(Nanoseconds now);  // for the sockets whose pause is over
 	bool takes_stranger(uid_t user) const;
 	Nanoseconds until_next_visit() const;  // to call while there are such sockets
@@ -96,6 +98,9 @@ private:
 	bool unreported_ = false;
 	std::vector<LinkChange> links_changed_;
 	Nanoseconds report_after_ = 0;
+
+	std::string (*status_)(Engine&);
+	Descriptor door_;  // where this process says how it is (nic/status/door.h); may be missing
 };
 
 }  // namespace verbena::engine

@@ -30,7 +30,7 @@
 #include <expected>
 #include <functional>
 
-#include "nic/engine/descriptor.h"
+#include "base/descriptor.h"
 #include "nic/engine/directory.h"
 #include "nic/engine/progress_page.h"
 #include "nic/engine/sealed_memory.h"

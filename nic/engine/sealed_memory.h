@@ -18,7 +18,7 @@
 #include <expected>
 #include <memory>
 
-#include "nic/engine/descriptor.h"
+#include "base/descriptor.h"
 
 namespace verbena::engine {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "nic/engine/descriptor.h"
+#include "base/descriptor.h"
 #include "nic/memory/shared_regions.h"
 #include "nic/wire/slot.h"
 

@@ -1,7 +1,5 @@
 #include "nic/engine/unreachable.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,23 +7,11 @@
 
 #include "base/log.h"
 #include "base/udp_port_owner.h"
-#include "nic/wire/flow.h"
+#include "nic/wire/gid_text.h"
 
 namespace verbena::engine {
-namespace {
 
-struct Text {
-	char bytes[INET6_ADDRSTRLEN] = "?";
-};
-
-Text text_of(const wire::Gid& address) {
-	Text text;
-	const bool ipv4 = wire::is_ipv4_mapped(address);
-	inet_ntop(ipv4 ? AF_INET : AF_INET6, address.data() + (ipv4 ? 12 : 0), text.bytes, sizeof text.bytes);
-	return text;
-}
-
-}  // namespace
+using wire::text_of;
 
 void explain_no_start(int error) {
 	switch (error) {

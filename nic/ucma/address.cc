@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "nic/engine/descriptor.h"
+#include "base/descriptor.h"
 
 namespace verbena::ucma {
 
@@ -107,7 +107,7 @@ std::expected<Address, int> source_for(const Address& destination, const Address
 	// A multicast group can be reached from any source address, even without a route.
 	if (destination.is_multicast() && source.given() && !source.is_any()) return source;
 	// Connecting a UDP socket sends nothing; it makes the kernel choose the route and the source.
-	const engine::Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (!socket) return std::unexpected(errno);
 	if (source.given() && !source.is_any()) {
 		Address own = source;

@@ -16,9 +16,9 @@ std::expected<std::shared_ptr<Channel>, int> Channel::open() {
 	auto channel = std::make_shared<Channel>();
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) != 0) return std::unexpected(errno);
-	channel->reader = engine::Descriptor(ends[0]);
-	channel->writer = engine::Descriptor(ends[1]);
-	channel->watched = engine::Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 0));
+	channel->reader = Descriptor(ends[0]);
+	channel->writer = Descriptor(ends[1]);
+	channel->watched = Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 0));
 	struct stat status;
 	if (!channel->watched || fstat(ends[0], &status) != 0) return std::unexpected(errno);
 	channel->inode = status.st_ino;

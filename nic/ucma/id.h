@@ -11,9 +11,9 @@
 #include <memory>
 #include <optional>
 
+#include "base/descriptor.h"
 #include "base/time.h"
 #include "nic/cm/connection_manager.h"
-#include "nic/engine/descriptor.h"
 #include "nic/engine/waiting.h"
 #include "nic/ucma/address.h"
 
@@ -122,10 +122,10 @@ struct QueuedEvent {
 // Invariants: the pipe holds one byte while there are events and is empty otherwise, so `reader` is
 //   readable exactly while an event waits.
 struct Channel {
-	engine::Descriptor reader, writer;  // `reader` is the program's descriptor
+	Descriptor reader, writer;  // `reader` is the program's descriptor
 	// A duplicate of `reader`, on which a thread in GET_EVENT waits. The duplicate stays open if
 	// the program closes `reader` meanwhile.
-	engine::Descriptor watched;
+	Descriptor watched;
 	std::optional<engine::WaitSet> waiting;  // for `watched`
 	std::uint64_t inode = 0;  // identifies the pipe
 	std::list<QueuedEvent> events;

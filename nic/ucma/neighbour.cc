@@ -11,7 +11,7 @@
 #include <optional>
 #include <span>
 
-#include "nic/engine/descriptor.h"
+#include "base/descriptor.h"
 
 namespace verbena::ucma {
 
@@ -32,7 +32,7 @@ private:
 // Sends a request to the kernel's routing tables and calls use(message header) for each message of
 // the answer, until it returns true. False: the kernel did not answer.
 template <class Use> bool ask_kernel(const nlmsghdr& request, Use&& use) {
-	const engine::Descriptor netlink(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+	const Descriptor netlink(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
 	if (!netlink || send(netlink.get(), &request, request.nlmsg_len, 0) < 0) return false;
 	alignas(nlmsghdr) std::array<std::byte, 16384> buffer;
 	for (;;) {
@@ -115,7 +115,7 @@ std::optional<unsigned> interface_of_route(const Address& destination, const Add
 // True if the kernel keeps no neighbours on the interface: it sends every packet to the one other
 // end (tun, WireGuard, ipip), or to the link without an address (dummy, `arp off`).
 bool has_no_neighbours(unsigned interface_index) {
-	const engine::Descriptor any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const Descriptor any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	ifreq request{};
 	if (!any || !if_indextoname(interface_index, request.ifr_name)) return false;
 	if (ioctl(any.get(), SIOCGIFFLAGS, &request) != 0) return false;
@@ -125,7 +125,7 @@ bool has_no_neighbours(unsigned interface_index) {
 // True if the destination is on a local network and not behind a router: with SO_DONTROUTE the
 // kernel finds a route for directly connected networks only.
 bool on_link(const Address& destination, const Address& source) {
-	const engine::Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	const int on = 1;
 	if (!socket || setsockopt(socket.get(), SOL_SOCKET, SO_DONTROUTE, &on, sizeof on) != 0) return false;
 	Address own = source, to = destination;
@@ -137,7 +137,7 @@ bool on_link(const Address& destination, const Address& source) {
 // Makes the kernel look for the neighbour, by an empty datagram to the RoCE port, which every
 // receiver ignores.
 void provoke(const Address& destination, const Address& source) {
-	const engine::Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	const Descriptor socket(::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	if (!socket) return;
 	Address own = source, to = destination;
 	own.set_port(0);

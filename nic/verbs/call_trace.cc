@@ -1,14 +1,13 @@
 #include "nic/verbs/call_trace.h"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <span>
 
 #include "base/kept_errno.h"
-#include "nic/wire/flow.h"
+#include "nic/wire/gid_text.h"
 
 namespace verbena::verbs {
 namespace {
@@ -33,12 +32,9 @@ void append_access(CallText& text, unsigned access) {
 }
 
 void append_gid(CallText& text, const std::uint8_t* raw) {
-	char buffer[INET6_ADDRSTRLEN];
 	wire::Gid gid;
 	std::memcpy(gid.data(), raw, gid.size());
-	const bool four = wire::is_ipv4_mapped(gid);
-	inet_ntop(four ? AF_INET : AF_INET6, four ? raw + 12 : raw, buffer, sizeof buffer);
-	text.append("%s", buffer);
+	text.append("%s", wire::text_of(gid).bytes);
 }
 
 void append_type(CallText& text, ibv_qp_type type) {

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "nic/engine/boundary.h"
 #include "nic/engine/fault_handler.h"
+#include "nic/engine/status.h"
 #include "nic/engine/unreachable.h"
 #include "nic/heap/heap.h"
 #include "nic/trace/trace.h"
@@ -126,6 +127,14 @@ void deliver(const std::vector<DeviceEvent>& events) {
 	}
 }
 
+void read_counters(engine::Engine& engine, CounterValues& values) {
+	engine.control([&](adapter::ChannelAdapter&) {
+		values.port = engine.port_counts();
+		values.transport = engine.counters();
+		values.connections = engine.connection_counters();
+	});
+}
+
 // Reads the interfaces from the kernel. If that fails, for example because the program has used up
 // its descriptors, what was known before stays. The caller holds the mutex.
 bool read_interfaces() {
@@ -156,6 +165,23 @@ bool interfaces_changed(std::span<const engine::LinkChange> links) {
 	return read_interfaces();
 }
 
+std::string status_text(engine::Engine& engine) {
+	status::Process status{.pid = static_cast<std::uint32_t>(getpid()),
+		.uid = geteuid(),
+		.time = monotonic_now(),
+		.program = program_invocation_short_name};
+	status.queue_pairs = engine::queue_pairs_of(engine);
+	CounterValues values;
+	{
+		const std::lock_guard lock(process().mutex);
+		for (ibv_device* listed : process().devices.list())
+			values.link_downs += SoftDevice::of(listed).link_downs.load(std::memory_order_relaxed);
+	}
+	read_counters(engine, values);
+	for (const Counter& counter : all_counters()) status.counters.emplace_back(counter.name, counter.of(values));
+	return status::render(status);
+}
+
 }  // namespace
 
 std::expected<engine::Engine*, int> process_engine() {
@@ -169,8 +195,8 @@ std::expected<engine::Engine*, int> process_engine() {
 		if (const int error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child))
 			return std::unexpected(error);
 	p.fork_handler = true;
-	auto started = engine::Engine::start(
-		{deliver_completion_event, deliver_async_event, deliver_connection_event, interfaces_changed, show_counters});
+	auto started = engine::Engine::start({deliver_completion_event, deliver_async_event, deliver_connection_event,
+		interfaces_changed, show_counters, status_text});
 	if (!started) {
 		engine::explain_no_start(started.error());
 		return std::unexpected(started.error());
@@ -200,12 +226,7 @@ CounterValues counter_values(const SoftDevice& device) {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);
 	CounterValues values{.link_downs = device.link_downs.load(std::memory_order_relaxed)};
-	if (p.engine)
-		p.engine->control([&](adapter::ChannelAdapter&) {
-			values.port = p.engine->port_counts();
-			values.transport = p.engine->counters();
-			values.connections = p.engine->connection_counters();
-		});
+	if (p.engine) read_counters(*p.engine, values);
 	return values;
 }
 
@@ -260,10 +281,20 @@ bool is_local_gid(const wire::Gid& gid) {
 
 namespace {
 
+void print_stats(engine::Engine& engine) {
+	CounterValues values;
+	read_counters(engine, values);
+	for (const Counter& counter : all_counters())
+		if (const std::uint64_t value = counter.of(values))
+			std::fprintf(stderr, "verbena: %s (%d): %.*s %llu\n", program_invocation_short_name, getpid(),
+				static_cast<int>(counter.name.size()), counter.name.data(), static_cast<unsigned long long>(value));
+}
+
 // At exit: says goodbye on open connections, as the kernel's rdma_cm would for a process that ends,
 // and sends the acknowledgements that wait.
 [[gnu::destructor]] void leave() {
 	Process& p = process();
+	if (p.engine && std::getenv("VERBENA_STATS")) engine::attempt([&] { print_stats(*p.engine); });
 	if (p.kernel) engine::attempt([&] { p.kernel->disconnect_all(); });
 	if (p.engine) engine::attempt([&] { p.engine->leave_behind_nothing(); });
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ADAPTER = {"nic/transport", "nic/cm", "nic/wire", "nic/memory", "nic/queues", "base"}
-ENGINE = {"nic/adapter", "nic/link", "nic/trace"} | ADAPTER
+ENGINE = {"nic/adapter", "nic/link", "nic/trace", "nic/status"} | ADAPTER
 
 EXPERIMENTS = {"bench/rcud", "bench/connect", "bench/scale", "bench/kv", "bench/rpc"}
 MEASUREMENT = {
@@ -28,6 +28,7 @@ FLOORS: dict[str, set[str]] = {
     "base": set(),
     "nic/trace": {"base"},
     "nic/wire": {"base"},
+    "nic/status": {"base"},
     "nic/trace/read": {"nic/trace", "nic/wire", "base"},
     "nic/memory": {"base"},
     "nic/queues": {"base"},
@@ -66,6 +67,7 @@ FLOORS: dict[str, set[str]] = {
     "bench/peers": {"bench/rcud"} | MEASUREMENT,
     "tools": {
         "nic/trace/read",
+        "nic/status",
         "lib/include",
         "lib/metrics",
         "lib/async",

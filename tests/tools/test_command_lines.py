@@ -28,7 +28,10 @@ def test_the_subcommand_and_the_option_print_the_same_version(programs: Programs
         (("verbena", "devcies"), "verbena: there is no subcommand 'devcies'; did you mean 'devices'?"),
         (("verbena", "bench", "rcdu"), "verbena: there is no subcommand 'rcdu'; did you mean 'rcud'?"),
         (("verbena", "bnech", "rcud"), "verbena: there is no subcommand 'bnech'; did you mean 'bench'?"),
-        (("verbena", "install"), "verbena: there is no subcommand 'install'; there are run, why, devices, doctor,"),
+        (
+            ("verbena", "install"),
+            "verbena: there is no subcommand 'install'; there are run, why, timeline, top, devices, doctor,",
+        ),
         (("verbena", "bench", "rcud", "--size", "4"), "there is no option '--size'; did you mean '--sizes'?"),
         (("verbena", "check", "a.csv", "b.csv"), "verbena: the argument 'b.csv' was not expected"),
         (("echo_server", "--prot", "4"), "echo_server: there is no option '--prot'; did you mean '--port'?"),

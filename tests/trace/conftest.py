@@ -1,5 +1,6 @@
 """Fixtures of the traces' tests. A test fails if a program is not done within its limit."""
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,3 +17,12 @@ def traced(tmp_path: Path) -> Iterator[Traced]:
     runner = Runner(logs, way=["env"])
     yield Traced(runner, tmp_path)
     runner.end()
+
+
+@pytest.fixture(scope="session")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("failures") / "failures"
+    source = Path(__file__).with_name("failures.cc")
+    flags = ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
+    subprocess.run(["g++", *flags, source, "-o", made, "-libverbs"], check=True, timeout=120)
+    return made

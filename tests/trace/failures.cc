@@ -1,6 +1,8 @@
 // failures ROW: two processes on one device, of which one makes the mistake ROW. Prints the
 // statuses of the requester's completions, one a line. The NIC explains each on standard error.
 //
+// In the row "waits" the request waits for a receive for ever; an alarm ends it.
+//
 // The parent is the requester, its child the responder; they exchange their numbers over a pair of
 // sockets. Every wait has a limit.
 #include <infiniband/verbs.h>
@@ -83,7 +85,7 @@ struct Side {
 		if (ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 			give_up("INIT");
 	}
-	void connect(ibv_mtu mtu = IBV_MTU_1024, int reads = 4) {
+	void connect(ibv_mtu mtu = IBV_MTU_1024, int reads = 4, std::uint8_t rnr_retries = 2) {
 		ibv_qp_attr a{};
 		a.qp_state = IBV_QPS_RTR;
 		a.path_mtu = mtu;
@@ -101,7 +103,7 @@ struct Side {
 		a.qp_state = IBV_QPS_RTS;
 		a.timeout = 8;
 		a.retry_cnt = 2;
-		a.rnr_retry = 2;
+		a.rnr_retry = rnr_retries;
 		a.max_rd_atomic = 8;
 		if (ibv_modify_qp(qp, &a,
 				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
@@ -172,7 +174,9 @@ void request(std::string_view row, int fd) {
 	s.make(everything);
 	s.exchange();
 	s.to_init(everything);
-	s.connect();
+	constexpr std::uint8_t for_ever = 7;
+	if (row == "waits") s.connect(IBV_MTU_1024, 4, for_ever);
+	else s.connect();
 	s.await_peer();
 	const std::uint64_t to = s.peer.address;
 	const std::uint32_t rkey = s.peer.rkey;
@@ -180,7 +184,7 @@ void request(std::string_view row, int fd) {
 		int status;
 		wait(&status);
 	}
-	if (row == "rnr" || row == "too_long" || row == "receive_key" || row == "not_ready" || row == "exit" ||
+	if (row == "rnr" || row == "waits" || row == "too_long" || row == "receive_key" || row == "not_ready" || row == "exit" ||
 		row == "killed")
 		s.post(IBV_WR_SEND, 64);
 	else if (row == "unknown") s.post(IBV_WR_RDMA_WRITE, 64, to, rkey ^ 0x5500);

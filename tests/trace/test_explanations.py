@@ -72,15 +72,6 @@ SITUATIONS = {
 }
 
 
-@pytest.fixture(scope="session")
-def failures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("failures") / "failures"
-    source = Path(__file__).with_name("failures.cc")
-    flags = ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
-    subprocess.run(["g++", *flags, source, "-o", made, "-libverbs"], check=True, timeout=120)
-    return made
-
-
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("direct", ["0", "1"])
 def test_a_failure_is_explained_on_standard_error(failures: Path, situation: str, direct: str) -> None:

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace verbena::engine {
+namespace verbena {
 
 class Descriptor {
 public:
@@ -27,4 +27,4 @@ private:
 	int fd_ = -1;
 };
 
-}  // namespace verbena::engine
+}  // namespace verbena

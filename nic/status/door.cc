@@ -1,0 +1,188 @@
+#include "nic/status/door.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+
+#include "base/random.h"
+
+namespace verbena::status {
+namespace {
+
+constexpr int backlog = 64;
+constexpr off_t bytes_max = 64 << 20;
+constexpr std::chrono::milliseconds patience{500};
+
+struct Address {
+	sockaddr_un name{};
+	socklen_t length = 0;
+	explicit Address(std::string_view text) {
+		name.sun_family = AF_UNIX;
+		const std::size_t size = std::min(text.size(), sizeof name.sun_path - 1);
+		std::memcpy(name.sun_path + 1, text.data(), size);
+		length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
+	}
+	const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
+};
+
+std::expected<uid_t, int> user_at(int socket) {
+	ucred peer{};
+	socklen_t length = sizeof peer;
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return std::unexpected(errno);
+	return peer.uid;
+}
+
+// The user in the name of a door; nothing if it is no such name.
+std::optional<uid_t> user_in(std::string_view door) {
+	constexpr std::string_view before = "verbena/", after = "/status/";
+	if (!door.starts_with(before)) return std::nullopt;
+	door.remove_prefix(before.size());
+	uid_t user = 0;
+	const auto read = std::from_chars(door.data(), door.data() + door.size(), user);
+	door.remove_prefix(static_cast<std::size_t>(read.ptr - door.data()));
+	return read.ec == std::errc{} && door.starts_with(after) ? std::optional(user) : std::nullopt;
+}
+
+// The answer's bytes: of a sealed file, so that they cannot change or vanish under the reader.
+std::expected<std::string, int> read_answer(int fd) {
+	struct stat facts{};
+	constexpr int seals = F_SEAL_SHRINK | F_SEAL_WRITE;
+	if (fstat(fd, &facts) != 0) return std::unexpected(errno);
+	if ((fcntl(fd, F_GET_SEALS) & seals) != seals || facts.st_size > bytes_max) return std::unexpected(EPROTO);
+	std::string text(static_cast<std::size_t>(facts.st_size), '\0');
+	const ssize_t got = pread(fd, text.data(), text.size(), 0);
+	if (got < 0) return std::unexpected(errno);
+	text.resize(static_cast<std::size_t>(got));
+	return text;
+}
+
+std::expected<Descriptor, int> receive_descriptor(int socket) {
+	char byte;
+	iovec bytes{&byte, 1};
+	alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	msghdr header{};
+	header.msg_iov = &bytes;
+	header.msg_iovlen = 1;
+	header.msg_control = control;
+	header.msg_controllen = sizeof control;
+	const ssize_t length = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (length < 0) return std::unexpected(errno);
+	const cmsghdr* const part = CMSG_FIRSTHDR(&header);
+	if (!part || part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+		return std::unexpected(length == 0 ? ECONNRESET : EPROTO);
+	int fd = -1;
+	std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
+	return Descriptor(fd);
+}
+
+}  // namespace
+
+std::expected<Descriptor, int> open_door(uid_t user) {
+	Descriptor door(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	if (!door) return std::unexpected(errno);
+	char name[64];
+	std::snprintf(name, sizeof name, "verbena/%u/status/%016llx", static_cast<unsigned>(user),
+		static_cast<unsigned long long>(secure_random<std::uint64_t>()));
+	const Address address(name);
+	if (bind(door.get(), address.get(), address.length) != 0 || listen(door.get(), backlog) != 0)
+		return std::unexpected(errno);
+	return door;
+}
+
+std::expected<Descriptor, int> next_visitor(int door) {
+	Descriptor visitor(accept4(door, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+	if (!visitor) return std::unexpected(errno);
+	const auto user = user_at(visitor.get());
+	if (!user) return std::unexpected(user.error());
+	if (*user != geteuid() && *user != 0) return std::unexpected(EPERM);
+	return visitor;
+}
+
+std::expected<void, int> answer(const Descriptor& visitor, std::string_view text) {
+	const Descriptor file(memfd_create("verbena-status", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	if (!file) return std::unexpected(errno);
+	if (write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+		return std::unexpected(errno != 0 ? errno : EIO);
+	if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
+		return std::unexpected(errno);
+	char byte = 's';
+	iovec bytes{&byte, 1};
+	alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+	msghdr header{};
+	header.msg_iov = &bytes;
+	header.msg_iovlen = 1;
+	header.msg_control = control;
+	header.msg_controllen = sizeof control;
+	cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+	rights->cmsg_level = SOL_SOCKET;
+	rights->cmsg_type = SCM_RIGHTS;
+	rights->cmsg_len = CMSG_LEN(sizeof(int));
+	const int fd = file.get();
+	std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+	if (sendmsg(visitor.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) return std::unexpected(errno);
+	return {};
+}
+
+std::vector<std::string> doors_in(std::string_view proc_net_unix, uid_t user) {
+	std::vector<std::string> doors;
+	while (!proc_net_unix.empty()) {
+		const std::string_view line = proc_net_unix.substr(0, proc_net_unix.find('\n'));
+		proc_net_unix.remove_prefix(std::min(line.size() + 1, proc_net_unix.size()));
+		const std::size_t at = line.find(" @verbena/");
+		if (at == std::string_view::npos) continue;
+		const std::string_view name = line.substr(at + 2);
+		const auto owner = user_in(name);
+		if (owner && (*owner == user || user == 0)) doors.emplace_back(name);
+	}
+	// A name has a line for each connection, too.
+	std::ranges::sort(doors);
+	const auto twice = std::ranges::unique(doors);
+	doors.erase(twice.begin(), twice.end());
+	return doors;
+}
+
+std::expected<Process, int> ask(const std::string& door, uid_t user, std::chrono::milliseconds timeout) {
+	const Descriptor to(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	if (!to) return std::unexpected(errno);
+	const Address address(door);
+	if (connect(to.get(), address.get(), address.length) != 0)
+		return std::unexpected(errno == EAGAIN ? ETIMEDOUT : errno);
+	const auto owner = user_at(to.get());
+	if (!owner) return std::unexpected(owner.error());
+	if (*owner != user_in(door) || (*owner != user && user != 0)) return std::unexpected(EPERM);
+	pollfd wanted{to.get(), POLLIN, 0};
+	const int ready = poll(&wanted, 1, static_cast<int>(timeout.count()));
+	if (ready <= 0) return std::unexpected(ready == 0 ? ETIMEDOUT : errno);
+	const auto file = receive_descriptor(to.get());
+	if (!file) return std::unexpected(file.error());
+	const auto text = read_answer(file->get());
+	if (!text) return std::unexpected(text.error());
+	auto process = parse(*text);
+	if (!process || process->uid != *owner) return std::unexpected(EPROTO);
+	return *std::move(process);
+}
+
+std::vector<Process> ask_all() {
+	std::string names;
+	const Descriptor file(open("/proc/net/unix", O_RDONLY | O_CLOEXEC));
+	char bytes[16384];
+	for (ssize_t got = 0; (got = read(file.get(), bytes, sizeof bytes)) > 0;)
+		names.append(bytes, static_cast<std::size_t>(got));
+	std::vector<Process> processes;
+	for (const std::string& door : doors_in(names, geteuid()))
+		if (auto process = ask(door, geteuid(), patience)) processes.push_back(*std::move(process));
+	std::ranges::sort(processes, {}, &Process::pid);
+	return processes;
+}
+
+}  // namespace verbena::status

@@ -1,0 +1,117 @@
+#include "nic/status/status.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+namespace verbena::status {
+namespace {
+
+constexpr std::string_view head = "verbena status 1\n";
+
+// The words of a line, one after the other. A wrong one makes good() false.
+class Words {
+public:
+	explicit Words(std::string_view line) : rest_(line) {}
+
+	std::string_view word() {
+		const std::size_t end = std::min(rest_.find(' '), rest_.size());
+		const std::string_view found = rest_.substr(0, end);
+		rest_.remove_prefix(std::min(end + 1, rest_.size()));
+		good_ &= !found.empty();
+		return found;
+	}
+	template <class Number> void into(Number& number) {
+		const std::string_view text = word();
+		const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+		good_ &= read.ec == std::errc{} && read.ptr == text.data() + text.size();
+	}
+	void into(std::string& text) { text = word(); }
+	std::string_view rest() const { return rest_; }
+	bool good() const { return good_; }
+
+private:
+	std::string_view rest_;
+	bool good_ = true;
+};
+
+// A program may have any name; a line must stay one line.
+std::string printable(std::string_view text) {
+	std::string out(text);
+	std::ranges::replace_if(out, [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+	return out;
+}
+
+std::optional<QueuePair> queue_pair_in(Words words) {
+	QueuePair qp;
+	words.into(qp.qpn);
+	words.into(qp.type);
+	words.into(qp.state);
+	words.into(qp.peer_qpn);
+	words.into(qp.peer_pid);
+	words.into(qp.link);
+	words.into(qp.waits);
+	words.into(qp.sends_posted);
+	words.into(qp.sends_done);
+	words.into(qp.receives_posted);
+	words.into(qp.receives_taken);
+	words.into(qp.retries_left);
+	words.into(qp.peer_address);
+	return words.good() ? std::optional(std::move(qp)) : std::nullopt;
+}
+
+}  // namespace
+
+std::uint64_t Process::counter(std::string_view name) const {
+	const auto found = std::ranges::find(counters, name, &std::pair<std::string, std::uint64_t>::first);
+	return found == counters.end() ? 0 : found->second;
+}
+
+std::string render(const Process& process) {
+	std::string out(head);
+	char line[320];
+	const auto add = [&](auto... values) {
+		const int length = std::snprintf(line, sizeof line, values...);
+		out.append(line, std::min<std::size_t>(static_cast<std::size_t>(std::max(length, 0)), sizeof line - 1));
+	};
+	add("process %u %u %llu ", process.pid, process.uid, static_cast<unsigned long long>(process.time));
+	out += printable(process.program) + '\n';
+	for (const auto& [name, value] : process.counters)
+		add("counter %s %llu\n", name.c_str(), static_cast<unsigned long long>(value));
+	for (const QueuePair& qp : process.queue_pairs)
+		add("qp %u %s %s %u %u %s %s %u %u %u %u %u %s\n", qp.qpn, qp.type.c_str(), qp.state.c_str(), qp.peer_qpn,
+			qp.peer_pid, qp.link.c_str(), qp.waits.c_str(), qp.sends_posted, qp.sends_done, qp.receives_posted,
+			qp.receives_taken, qp.retries_left, qp.peer_address.c_str());
+	return out;
+}
+
+std::optional<Process> parse(std::string_view text) {
+	if (!text.starts_with(head)) return std::nullopt;
+	text.remove_prefix(head.size());
+	std::optional<Process> process;
+	while (!text.empty()) {
+		Words words(text.substr(0, text.find('\n')));
+		text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+		const std::string_view kind = words.word();
+		if (kind == "process") {
+			process.emplace();
+			words.into(process->pid);
+			words.into(process->uid);
+			words.into(process->time);
+			process->program = printable(words.rest());
+			if (!words.good()) return std::nullopt;
+		} else if (!process) {
+			return std::nullopt;
+		} else if (kind == "counter") {
+			std::pair<std::string, std::uint64_t> counter;
+			words.into(counter.first);
+			words.into(counter.second);
+			if (words.good()) process->counters.push_back(std::move(counter));
+		} else if (kind == "qp") {
+			if (auto qp = queue_pair_in(words)) process->queue_pairs.push_back(*std::move(qp));
+		}
+	}
+	return process;
+}
+
+}  // namespace verbena::status
