@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <span>
 
 #include "base/random.h"
 
@@ -22,6 +23,7 @@ namespace {
 constexpr int backlog = 64;
 constexpr off_t bytes_max = 64 << 20;
 constexpr std::chrono::milliseconds patience{500};
+constexpr std::size_t doors_at_once = 256;
 
 struct Address {
 	sockaddr_un name{};
@@ -83,6 +85,54 @@ std::expected<Descriptor, int> receive_descriptor(int socket) {
 	int fd = -1;
 	std::memcpy(&fd, CMSG_DATA(part), sizeof fd);
 	return Descriptor(fd);
+}
+
+// Connects to a door whose process is of the right user.
+std::expected<Descriptor, int> visit(const std::string& door, uid_t user) {
+	Descriptor to(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	if (!to) return std::unexpected(errno);
+	const Address address(door);
+	if (connect(to.get(), address.get(), address.length) != 0)
+		return std::unexpected(errno == EAGAIN ? ETIMEDOUT : errno);
+	const auto owner = user_at(to.get());
+	if (!owner) return std::unexpected(owner.error());
+	if (*owner != user_in(door) || (*owner != user && user != 0)) return std::unexpected(EPERM);
+	return to;
+}
+
+// The answer of a process of this user.
+Answer take_answer(const Descriptor& from, std::optional<uid_t> user) {
+	const auto file = receive_descriptor(from.get());
+	if (!file) return std::unexpected(file.error());
+	const auto text = read_answer(file->get());
+	if (!text) return std::unexpected(text.error());
+	auto process = parse(*text);
+	if (!process || process->uid != user) return std::unexpected(EPROTO);
+	return *std::move(process);
+}
+
+void ask_some(
+	std::span<const std::string> doors, std::span<Answer> answers, uid_t user, std::chrono::milliseconds timeout) {
+	std::vector<Descriptor> visits(doors.size());
+	std::vector<pollfd> waiting(doors.size(), {-1, POLLIN, 0});
+	for (std::size_t i = 0; i < doors.size(); ++i) {
+		auto visited = visit(doors[i], user);
+		if (visited) visits[i] = std::move(*visited);
+		else answers[i] = std::unexpected(visited.error());
+		waiting[i].fd = visits[i].get();
+	}
+	const auto deadline = std::chrono::steady_clock::now() + timeout;
+	const auto waits = [](const pollfd& each) { return each.fd >= 0; };
+	while (std::ranges::any_of(waiting, waits)) {
+		const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+		const int ready = poll(waiting.data(), waiting.size(), static_cast<int>(std::max<long>(left.count(), 0)));
+		if (ready == 0 || (ready < 0 && errno != EINTR)) return;
+		for (std::size_t i = 0; ready > 0 && i < doors.size(); ++i) {
+			if (waiting[i].fd < 0 || waiting[i].revents == 0) continue;
+			answers[i] = take_answer(visits[i], user_in(doors[i]));
+			waiting[i].fd = -1;
+		}
+	}
 }
 
 }  // namespace
@@ -151,25 +201,14 @@ std::vector<std::string> doors_in(std::string_view proc_net_unix, uid_t user) {
 	return doors;
 }
 
-std::expected<Process, int> ask(const std::string& door, uid_t user, std::chrono::milliseconds timeout) {
-	const Descriptor to(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-	if (!to) return std::unexpected(errno);
-	const Address address(door);
-	if (connect(to.get(), address.get(), address.length) != 0)
-		return std::unexpected(errno == EAGAIN ? ETIMEDOUT : errno);
-	const auto owner = user_at(to.get());
-	if (!owner) return std::unexpected(owner.error());
-	if (*owner != user_in(door) || (*owner != user && user != 0)) return std::unexpected(EPERM);
-	pollfd wanted{to.get(), POLLIN, 0};
-	const int ready = poll(&wanted, 1, static_cast<int>(timeout.count()));
-	if (ready <= 0) return std::unexpected(ready == 0 ? ETIMEDOUT : errno);
-	const auto file = receive_descriptor(to.get());
-	if (!file) return std::unexpected(file.error());
-	const auto text = read_answer(file->get());
-	if (!text) return std::unexpected(text.error());
-	auto process = parse(*text);
-	if (!process || process->uid != *owner) return std::unexpected(EPROTO);
-	return *std::move(process);
+std::vector<Answer> ask(const std::vector<std::string>& doors, uid_t user, std::chrono::milliseconds timeout) {
+	std::vector<Answer> answers(doors.size(), std::unexpected(ETIMEDOUT));
+	// A user can open any number of doors and answer at none, so they do not wait in turn.
+	for (std::size_t first = 0; first < doors.size(); first += doors_at_once) {
+		const std::size_t count = std::min(doors_at_once, doors.size() - first);
+		ask_some(std::span(doors).subspan(first, count), std::span(answers).subspan(first, count), user, timeout);
+	}
+	return answers;
 }
 
 std::vector<Process> ask_all() {
@@ -179,8 +218,8 @@ std::vector<Process> ask_all() {
 	for (ssize_t got = 0; (got = read(file.get(), bytes, sizeof bytes)) > 0;)
 		names.append(bytes, static_cast<std::size_t>(got));
 	std::vector<Process> processes;
-	for (const std::string& door : doors_in(names, geteuid()))
-		if (auto process = ask(door, geteuid(), patience)) processes.push_back(*std::move(process));
+	for (Answer& answer : ask(doors_in(names, geteuid()), geteuid(), patience))
+		if (answer) processes.push_back(*std::move(answer));
 	std::ranges::sort(processes, {}, &Process::pid);
 	return processes;
 }

@@ -32,10 +32,12 @@ std::expected<void, int> answer(const Descriptor& visitor, std::string_view text
 
 // The names of the doors of `user`, or of all users for root, in the text of /proc/net/unix.
 std::vector<std::string> doors_in(std::string_view proc_net_unix, uid_t user);
-// Asks at one door. ETIMEDOUT: the process is stopped. EPERM: the door is not one of `user` or, if
-// that is root, of the user whose name it has. EPROTO: the answer is no status. Other errors mean
-// that the process has ended.
-std::expected<Process, int> ask(const std::string& door, uid_t user, std::chrono::milliseconds timeout);
+// Asks at all these doors at once, and gives the answers that come in time, in the order of the
+// doors. ETIMEDOUT: the process is stopped. EPERM: the door is not one of `user` or, if that is
+// root, of the user whose name it has. EPROTO: the answer is no status. Other errors mean that the
+// process has ended.
+using Answer = std::expected<Process, int>;
+std::vector<Answer> ask(const std::vector<std::string>& doors, uid_t user, std::chrono::milliseconds timeout);
 
 // All processes of this user (of all users for root) in this network namespace, by pid; those that
 // do not answer are left out.

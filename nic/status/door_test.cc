@@ -25,8 +25,8 @@ std::string name_of(const Descriptor& door) {
 Process myself() { return {.pid = 1, .uid = geteuid(), .time = 5, .program = "p", .counters = {}, .queue_pairs = {}}; }
 
 // Asks on another thread, because the answer comes from this one.
-std::future<std::expected<Process, int>> asked(const Descriptor& door, milliseconds timeout = milliseconds(20'000)) {
-	return std::async(std::launch::async, [=, name = name_of(door)] { return ask(name, geteuid(), timeout); });
+std::future<Answer> asked(const Descriptor& door, milliseconds timeout = milliseconds(20'000)) {
+	return std::async(std::launch::async, [=, name = name_of(door)] { return ask({name}, geteuid(), timeout)[0]; });
 }
 
 Descriptor visitor_at(const Descriptor& door) {
@@ -53,6 +53,25 @@ TEST(StatusDoor, AProcessThatDoesNotAnswerCostsTheTimeout) {
 	EXPECT_EQ(asked(*door, milliseconds(1)).get().error(), ETIMEDOUT);
 }
 
+TEST(StatusDoor, DoorsWithoutAnAnswerDoNotWaitInTurn) {
+	constexpr std::size_t silent = 100;
+	std::vector<Descriptor> doors;
+	std::vector<std::string> names;
+	for (std::size_t i = 0; i <= silent; ++i) {
+		doors.push_back(std::move(*open_door(geteuid())));
+		names.push_back(name_of(doors.back()));
+	}
+	names.push_back("verbena/0/status/none");
+	auto answered = std::async(std::launch::async, [&] { return ask(names, geteuid(), milliseconds(3'000)); });
+	EXPECT_TRUE(answer(visitor_at(doors[silent]), render(myself())));
+	// In turn they would take 300 s.
+	ASSERT_EQ(answered.wait_for(std::chrono::seconds(100)), std::future_status::ready);
+	const std::vector<Answer> answers = answered.get();
+	EXPECT_EQ(answers[0].error(), ETIMEDOUT);
+	EXPECT_TRUE(answers[silent]);
+	EXPECT_EQ(answers[silent + 1].error(), ECONNREFUSED);
+}
+
 TEST(StatusDoor, AnAnswerThatIsNoStatusIsRefused) {
 	const auto door = open_door(geteuid());
 	ASSERT_TRUE(door);
@@ -75,7 +94,7 @@ TEST(StatusDoor, AnAnswerThatIsNoStatusIsRefused) {
 TEST(StatusDoor, ANameThatSaysAnotherUserIsNotBelieved) {
 	const auto door = open_door(geteuid() + 1);
 	ASSERT_TRUE(door);
-	EXPECT_EQ(ask(name_of(*door), geteuid(), milliseconds(20'000)).error(), EPERM);
+	EXPECT_EQ(ask({name_of(*door)}, geteuid(), milliseconds(20'000))[0].error(), EPERM);
 }
 
 TEST(StatusDoor, ItsNameIsFoundOnceInTheKernelsList) {

@@ -9,6 +9,13 @@ namespace {
 
 constexpr std::string_view head = "verbena status 1\n";
 
+// A program may have any name. A line must stay one line, and a terminal must not obey it.
+std::string printable(std::string_view text) {
+	std::string out(text);
+	std::ranges::replace_if(out, [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+	return out;
+}
+
 // The words of a line, one after the other. A wrong one makes good() false.
 class Words {
 public:
@@ -26,7 +33,7 @@ public:
 		const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
 		good_ &= read.ec == std::errc{} && read.ptr == text.data() + text.size();
 	}
-	void into(std::string& text) { text = word(); }
+	void into(std::string& text) { text = printable(word()); }
 	std::string_view rest() const { return rest_; }
 	bool good() const { return good_; }
 
@@ -34,13 +41,6 @@ private:
 	std::string_view rest_;
 	bool good_ = true;
 };
-
-// A program may have any name; a line must stay one line.
-std::string printable(std::string_view text) {
-	std::string out(text);
-	std::ranges::replace_if(out, [](unsigned char c) { return c < ' ' || c == 127; }, '?');
-	return out;
-}
 
 std::optional<QueuePair> queue_pair_in(Words words) {
 	QueuePair qp;

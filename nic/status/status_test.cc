@@ -45,6 +45,18 @@ TEST(Status, AProgramsNameWithANewLineAddsNoLine) {
 	EXPECT_EQ(read->queue_pairs.size(), 2u);
 }
 
+TEST(Status, NoWordOfAnAnswerReachesATerminalAsACommand) {
+	const auto read = parse(
+		"verbena status 1\nprocess 1 2 3 \x1b[2J\ncounter \x1b]0 7\nqp 1 R\x1b"
+		"C RTS 0 0 \x7f - 0 0 0 0 0 \x1b\n");
+	ASSERT_TRUE(read);
+	ASSERT_EQ(read->queue_pairs.size(), 1u);
+	EXPECT_EQ(read->program, "?[2J");
+	EXPECT_EQ(read->counters[0].first, "?]0");
+	EXPECT_EQ(read->queue_pairs[0].type, "R?C");
+	EXPECT_EQ(read->queue_pairs[0].peer_address, "?");
+}
+
 TEST(Status, LinesOfALaterVersionAreLeftOut) {
 	const auto read = parse("verbena status 1\nprocess 1 2 3 p\nweather fine\ncounter x\nqp 1 RC\ncounter x 4 5\n");
 	ASSERT_TRUE(read);
