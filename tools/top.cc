@@ -178,7 +178,7 @@ std::string document(const Look& look) {
 				{"peer_qp", qp.peer_qpn}, {"peer_pid", qp.peer_pid}, {"peer_address", qp.peer_address},
 				{"link", qp.link}, {"waits_for", qp.waits}, {"sends_open", qp.sends_open()},
 				{"receives_open", qp.receives_open()}, {"sends_per_second", of.sends},
-				{"receives_per_second", of.receives}, {"retries_left", qp.retries_left}});
+				{"receives_per_second", of.receives}, {"retries_left", qp.retries_left}, {"completions_unpolled", qp.unpolled}});
 		}
 		json["processes"].push_back(std::move(process));
 	}

@@ -41,6 +41,8 @@ status::QueuePair describe(const transport::QueuePair& qp) {
 	d.receives_posted = qp.receive_queue->committed();
 	d.receives_taken = qp.receive_queue->taken();
 	d.retries_left = qp.cold->retries_left;
+	d.unpolled = qp.send_cq->unpolled();
+	if (qp.recv_cq != qp.send_cq) d.unpolled += qp.recv_cq->unpolled();
 	if (qp.type == QpType::ud || !qp.outlet) return d;
 	d.peer_qpn = qp.destination_qpn;
 	wire::Gid peer;

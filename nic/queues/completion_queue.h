@@ -70,6 +70,10 @@ public:
 		if (taken) tail_.store(tail, std::memory_order_release);
 		return taken;
 	}
+	// The completions that are in the queue now.
+	std::uint32_t unpolled() const {
+		return head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_acquire);
+	}
 	bool empty() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_relaxed); }
 
 	// Requests one event (ibv_req_notify_cq(3)). Under the engine's lock, because push() reads the

@@ -56,6 +56,7 @@ std::optional<QueuePair> queue_pair_in(Words words) {
 	words.into(qp.receives_posted);
 	words.into(qp.receives_taken);
 	words.into(qp.retries_left);
+	words.into(qp.unpolled);
 	words.into(qp.peer_address);
 	return words.good() ? std::optional(std::move(qp)) : std::nullopt;
 }
@@ -79,9 +80,9 @@ std::string render(const Process& process) {
 	for (const auto& [name, value] : process.counters)
 		add("counter %s %llu\n", name.c_str(), static_cast<unsigned long long>(value));
 	for (const QueuePair& qp : process.queue_pairs)
-		add("qp %u %s %s %u %u %s %s %u %u %u %u %u %s\n", qp.qpn, qp.type.c_str(), qp.state.c_str(), qp.peer_qpn,
+		add("qp %u %s %s %u %u %s %s %u %u %u %u %u %u %s\n", qp.qpn, qp.type.c_str(), qp.state.c_str(), qp.peer_qpn,
 			qp.peer_pid, qp.link.c_str(), qp.waits.c_str(), qp.sends_posted, qp.sends_done, qp.receives_posted,
-			qp.receives_taken, qp.retries_left, qp.peer_address.c_str());
+			qp.receives_taken, qp.retries_left, qp.unpolled, qp.peer_address.c_str());
 	return out;
 }
 

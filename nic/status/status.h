@@ -6,7 +6,7 @@
 //     process PID UID NANOSECONDS PROGRAM
 //     counter NAME VALUE
 //     qp QPN TYPE STATE PEER_QPN PEER_PID LINK WAITS SENDS_POSTED SENDS_DONE RECEIVES_POSTED
-//        RECEIVES_TAKEN RETRIES_LEFT PEER_ADDRESS                         (all on one line)
+//        RECEIVES_TAKEN RETRIES_LEFT UNPOLLED PEER_ADDRESS                (all on one line)
 //
 // Threads: values and pure functions.
 // Errors: parse() returns nothing if the text is no status; lines that it does not know are left
@@ -35,6 +35,8 @@ struct QueuePair {
 	// Since the queue was made, modulo 2^32. A shared receive queue counts for all its users.
 	std::uint32_t sends_posted = 0, sends_done = 0, receives_posted = 0, receives_taken = 0;
 	std::uint32_t retries_left = 0;  // from retry_count down
+	// Completions that lie in its completion queues, also those of other queue pairs.
+	std::uint32_t unpolled = 0;
 	std::string peer_address;  // the peer's GID as an address; "-" before the queue pair has one
 
 	std::uint32_t sends_open() const { return sends_posted - sends_done; }

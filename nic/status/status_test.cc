@@ -23,6 +23,7 @@ Process example() {
 							.receives_posted = 500,
 							.receives_taken = 12,
 							.retries_left = 7,
+							.unpolled = 3,
 							.peer_address = "192.0.2.1"},
 			{.qpn = 3, .type = "UD", .state = "INIT", .link = "none", .waits = "nothing", .peer_address = "-"}}};
 }
@@ -48,7 +49,7 @@ TEST(Status, AProgramsNameWithANewLineAddsNoLine) {
 TEST(Status, NoWordOfAnAnswerReachesATerminalAsACommand) {
 	const auto read = parse(
 		"verbena status 1\nprocess 1 2 3 \x1b[2J\ncounter \x1b]0 7\nqp 1 R\x1b"
-		"C RTS 0 0 \x7f - 0 0 0 0 0 \x1b\n");
+		"C RTS 0 0 \x7f - 0 0 0 0 0 0 \x1b\n");
 	ASSERT_TRUE(read);
 	ASSERT_EQ(read->queue_pairs.size(), 1u);
 	EXPECT_EQ(read->program, "?[2J");

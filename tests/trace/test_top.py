@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 import urllib.error
@@ -74,6 +75,36 @@ def test_top_says_who_waits_for_whom(waits: tuple[int, int]) -> None:
     assert one["counters"]["hw_counters/rcvd_rnr_err"] > 0
 
 
+def why(pid: int) -> str:
+    words = [VERBENA, "why", str(pid)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=True).stdout
+
+
+def test_why_says_for_what_a_process_that_hangs_is_waiting(waits: tuple[int, int]) -> None:
+    requester, responder = waits
+    sentence = (
+        rf"QP 0x[0-9a-f]+ waits with 1 send request: QP 0x[0-9a-f]+ of process {responder} \(failures\) has no receive "
+        r"posted \(0 posted, 0 used so far\)"
+    )
+    awaited(lambda: any(each["pid"] == requester and each["queue_pairs"] for each in processes()))
+    awaited(lambda: re.search(sentence, why(requester)))
+    os.kill(responder, signal.SIGSTOP)
+    awaited(lambda: f"process {responder} is stopped, by a signal or a debugger" in why(requester))
+    stopped = subprocess.run(
+        [VERBENA, "why", str(responder)], capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert stopped.returncode == 1
+    assert "is stopped and cannot be asked" in stopped.stderr
+
+
+def test_why_of_a_process_without_the_nic_ends_with_a_sentence() -> None:
+    done = subprocess.run(
+        [VERBENA, "why", str(os.getpid())], capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert done.returncode == 1
+    assert "verbena top lists them" in done.stderr
+
+
 def test_top_has_the_rates_of_a_transfer(traced: Traced) -> None:
     port = free_port()
     server = [VERBENA, "run", "--", "ib_write_bw", "-x", "0", "--run_infinitely", "-p", str(port)]
@@ -93,7 +124,7 @@ def test_top_has_the_rates_of_a_transfer(traced: Traced) -> None:
 def test_a_process_that_is_stopped_does_not_hold_up_top(waits: tuple[int, int]) -> None:
     requester, responder = waits
     awaited(lambda: any(each["pid"] == responder for each in processes()))
-    os.kill(responder, 19)
+    os.kill(responder, signal.SIGSTOP)
     assert any(each["pid"] == requester for each in processes())
 
 
