@@ -8,7 +8,6 @@
 #include "base/kept_errno.h"
 #include "base/log.h"
 #include "nic/engine/link.h"
-#include "nic/engine/sentence.h"
 #include "nic/trace/trace.h"
 #include "nic/transport/diagnose.h"
 #include "nic/transport/retry_timer.h"
@@ -24,14 +23,6 @@ using wire::Diagnosis;
 using Cause = Diagnosis::Cause;
 
 namespace {
-
-bool somebody_reads() { return log::enabled(log::Level::warn) || trace::on(); }
-
-void publish(const QueuePair& qp, const Sentence& sentence) {
-	const std::string_view text = sentence.text();
-	log::warn("%.*s", static_cast<int>(text.size()), text.data());
-	trace::write_text({.kind = trace::Kind::why, .qpn = qp.qpn, .peer = qp.destination_qpn}, text);
-}
 
 constexpr const char* requests[] = {"RDMA WRITE", "RDMA WRITE with immediate", "SEND", "SEND with immediate",
 	"RDMA READ", "compare-and-swap", "fetch-and-add", "local invalidate", "bind", "SEND with invalidate"};
@@ -200,6 +191,14 @@ void add_not_ready(Sentence& s, const QueuePair& qp) {
 
 }  // namespace
 
+bool somebody_reads() { return log::enabled(log::Level::warn) || trace::on(); }
+
+void publish(const Sentence& sentence, std::uint32_t qpn, std::uint32_t peer_qpn) {
+	const std::string_view text = sentence.text();
+	log::warn("%.*s", static_cast<int>(text.size()), text.data());
+	trace::write_text({.kind = trace::Kind::why, .qpn = qpn, .peer = peer_qpn}, text);
+}
+
 const transport::Explainer explainer{explain_failure, explain_refusal, explain_flush};
 
 void explain_failure(Context& context, const QueuePair& qp, const SendWqe* wqe, Status status) {
@@ -229,7 +228,7 @@ void explain_failure(Context& context, const QueuePair& qp, const SendWqe* wqe, 
 			add_cause(s, qp, d, address, wqe->length);
 			if (status == Status::rnr_retry_exceeded) add_not_ready(s, qp);
 	}
-	publish(qp, s);
+	publish(s, qp.qpn, qp.destination_qpn);
 }
 
 void explain_refusal(Context&, const QueuePair& qp, const wire::Slot& slot, const Diagnosis& d) {
@@ -247,7 +246,7 @@ void explain_refusal(Context&, const QueuePair& qp, const wire::Slot& slot, cons
 	add_peer(s, qp);
 	s.add(d.cause == Cause::too_long ? " is longer: " : ": ");
 	add_cause(s, qp, d, address, length);
-	publish(qp, s);
+	publish(s, qp.qpn, qp.destination_qpn);
 }
 
 void explain_flush(Context&, const QueuePair& qp, ErrorCause cause, std::uint32_t sends, std::uint32_t receives) {
@@ -261,10 +260,15 @@ void explain_flush(Context&, const QueuePair& qp, ErrorCause cause, std::uint32_
 		case ErrorCause::receive: s.add("a receive request failed"); break;
 		case ErrorCause::program: s.add("the program called ibv_modify_qp with IBV_QPS_ERR, or disconnected"); break;
 	}
-	s.add(", so %u sends and %u receives completed with IBV_WC_WR_FLUSH_ERR; the peer is ", sends, receives);
-	add_peer(s, qp);
+	s.add(", so %u sends and %u receives completed with IBV_WC_WR_FLUSH_ERR; ", sends, receives);
+	if (qp.outlet) {
+		s.add("the peer is ");
+		add_peer(s, qp);
+	} else {
+		s.add("it was not connected");
+	}
 	s.add(". Look at the first failure, not at these");
-	publish(qp, s);
+	publish(s, qp.qpn, qp.destination_qpn);
 }
 
 }  // namespace verbena::engine

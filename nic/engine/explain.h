@@ -9,6 +9,7 @@
 // Errors: none. A sentence that is too long is cut off.
 #pragma once
 
+#include "nic/engine/sentence.h"
 #include "nic/transport/context.h"
 
 namespace verbena::engine {
@@ -23,5 +24,10 @@ void explain_refusal(transport::Context&, const transport::QueuePair&, const wir
 // A queue pair has entered the error state, and these requests are flushed.
 void explain_flush(transport::Context&, const transport::QueuePair&, transport::ErrorCause, std::uint32_t sends,
 	std::uint32_t receives);
+
+// True if there is someone to read a sentence.
+bool somebody_reads();
+// Writes a sentence to the log and into the trace, for the queue pair `qpn` if that is not 0.
+void publish(const Sentence&, std::uint32_t qpn = 0, std::uint32_t peer_qpn = 0);
 
 }  // namespace verbena::engine

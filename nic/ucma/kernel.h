@@ -130,7 +130,8 @@ private:
 		cm::ConnectionManager&, Nanoseconds now, engine::Place service, std::expected<transport::Outlet*, int> outlet);
 	// Reports that the request of `id` cannot be sent, for an errno value of service_outlet().
 	void report_no_outlet(const std::shared_ptr<Id>&, int error);
-	void explain_refusal(const Id&, bool without_service);  // prints a line
+	void explain_rejection(const Id&, std::uint16_t reason);  // prints a line
+	bool explain_absence(const Id&);  // by an ICMP message; false: there was none
 	static void release_backlog_place(Id&);  // frees the request's place in its listener's backlog
 
 	// Takes a port (0: any free one) for an id in the state `binding`. The next state is `bound`

@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "nic/engine/explain.h"
 #include "nic/ucma/attributes.h"
+#include "nic/wire/gid_text.h"
 
 namespace verbena::ucma {
 
@@ -113,9 +115,25 @@ void Kernel::report_no_outlet(const std::shared_ptr<Id>& id, int error) {
 
 // A host without a NIC refuses by ICMP, which the program sees as the answer that a host without a
 // listener gives.
-void Kernel::explain_refusal(const Id& id, bool without_service) {
-	if (without_service && id.is_active && !id.peer_is_local)
-		engine_->explain_icmp(id.destination_gid(), icmp_age_max_of_refusal);
+bool Kernel::explain_absence(const Id& id) {
+	return id.is_active && !id.peer_is_local && engine_->explain_icmp(id.destination_gid(), icmp_age_max_of_refusal);
+}
+
+void Kernel::explain_rejection(const Id& id, std::uint16_t reason) {
+	const bool no_service = reason == cm::reject_reason::invalid_service;
+	if (!id.is_active || (no_service && explain_absence(id)) || !engine::somebody_reads()) return;
+	engine::Sentence s;
+	s.add(
+		"rdma_connect to %s port %u was rejected: ", wire::text_of(id.destination.gid()).bytes, id.destination.port());
+	if (no_service)
+		s.add("no program %s listens at that port (reason 8); start the server first, or look at its address and port",
+			id.peer_is_local ? "of this user on this host" : "there");
+	else if (reason == cm::reject_reason::consumer)
+		s.add(
+			"the program there called rdma_reject(3), or has as many requests waiting as its rdma_listen(3) allows "
+			"(reason 28)");
+	else s.add("by reason %u of its REJ message", reason);
+	engine::publish(s);
 }
 
 void Kernel::look_for_service(cm::ConnectionManager& connections, Nanoseconds now, const std::shared_ptr<Id>& id) {
@@ -322,7 +340,7 @@ void Kernel::deliver(cm::ConnectionManager& connections, Nanoseconds now, const 
 			id->state = State::disconnected;
 			// The service has moved to another process, or ended: do not trust the cached owner.
 			if (event.status == cm::reject_reason::invalid_service) engine_->forget_service(id->remote_service());
-			explain_refusal(*id, event.status == cm::reject_reason::invalid_service);
+			explain_rejection(*id, static_cast<std::uint16_t>(event.status));
 			return report(id, EventType::rejected, event.status, event_of(event.message));
 		case Kind::unreachable:
 			id->state = State::disconnected;
@@ -334,7 +352,7 @@ void Kernel::deliver(cm::ConnectionManager& connections, Nanoseconds now, const 
 		case Kind::timewait_exit: return report(id, EventType::timewait_exit);
 		case Kind::service_lookup: return look_for_service(connections, now, id);
 		case Kind::datagram_response: {
-			explain_refusal(*id, event.status == cm::sidr_status::unsupported);
+			if (event.status == cm::sidr_status::unsupported) explain_absence(*id);
 			if (event.status != cm::sidr_status::success)
 				return report(id, EventType::unreachable, event.status, event_of(event.message));
 			id->state = State::connected;

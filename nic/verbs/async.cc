@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "nic/engine/explain.h"
 #include "nic/verbs/objects.h"
 #include "nic/verbs/provider.h"
 
@@ -23,6 +24,22 @@ Element element_of(const ibv_async_event& event) {
 	}
 }
 
+namespace {
+
+void explain_overrun(const queues::CompletionQueue& queue) {
+	if (!engine::somebody_reads()) return;
+	engine::Sentence s;
+	s.add(
+		"A completion queue of %u entries overran: all hold completions that were not polled, and a further one was "
+		"lost (IBV_EVENT_CQ_ERR); poll more often, or create it with an entry for each request that can be under way "
+	    "on "
+		"its queue pairs (ibv_create_cq(3))",
+		queue.capacity());
+	engine::publish(s);
+}
+
+}  // namespace
+
 void deliver_async_event(const transport::RaisedEvent& raised) {
 	ibv_async_event event{};
 	ibv_context* context;
@@ -30,6 +47,7 @@ void deliver_async_event(const transport::RaisedEvent& raised) {
 		case AsyncEvent::cq_error:
 			event.event_type = IBV_EVENT_CQ_ERR;
 			event.element.cq = static_cast<SoftCq*>(raised.object)->cq();
+			explain_overrun(*static_cast<SoftCq*>(raised.object)->queue);
 			context = event.element.cq->context;
 			break;
 		case AsyncEvent::srq_limit_reached:

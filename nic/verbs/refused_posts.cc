@@ -41,7 +41,10 @@ int refuse_send(const SoftQp& sqp, const ibv_send_wr* wr, int error) {
 				verb, static_cast<unsigned long long>(length), sqp.inline_max);
 	}
 	if (error == ENOMEM)
-		return log::refuse(error, "%s: the send queue is full, it has %u entries", verb, sqp.qp->sq_mask + 1);
+		return log::refuse(error,
+			"%s: the send queue is full: all of its %u entries are in use, and %u completions in its completion queue "
+			"are not polled; poll them (ibv_poll_cq(3)) before the next post, or create it with a larger max_send_wr",
+			verb, sqp.qp->sq_mask + 1, sqp.qp->send_cq->unpolled());
 	if (sqp.qp->state == transport::QpState::reset || sqp.qp->state == transport::QpState::init ||
 		sqp.qp->state == transport::QpState::rtr || !wr)
 		return log::refuse(error, "%s: the queue pair is not in RTS", verb);

@@ -25,7 +25,6 @@ BYTES_MAX = 1024
         "performance_test",
         "libverbena-nic.so",
         "libverbena-kv.so",
-        "libverbena-rpc.so",
     ],
 )
 def test_a_thread_loses_little_of_its_stack_to_us(name: str) -> None:

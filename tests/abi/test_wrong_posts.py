@@ -27,7 +27,7 @@ WANTED = {
     "post inline read": ("EINVAL", "IBV_SEND_INLINE is not allowed with READ"),
     "post inline nowhere": ("EFAULT", "ibv_post_send: the inline data cannot be read"),
     "post foreign window": ("EINVAL", "the window cannot be bound to this region"),
-    "post full": ("ENOMEM", "the send queue is full, it has 4 entries"),
+    "post full": ("ENOMEM", "the send queue is full: all of its 4 entries are in use"),
     "poll comp_mask": ("EINVAL", "ibv_start_poll: comp_mask 0x1"),
 }
 

@@ -1,5 +1,6 @@
 // failures ROW: two processes on one device, of which one makes the mistake ROW. Prints the
-// statuses of the requester's completions, one a line. The NIC explains each on standard error.
+// statuses of the requester's completions, one a line, or its asynchronous event. The NIC explains
+// each on standard error.
 //
 // In the row "waits" the request waits for a receive for ever; an alarm ends it.
 //
@@ -45,7 +46,7 @@ struct Side {
 	int socket = -1;
 	Facts own{}, peer{};
 
-	void open(int fd) {
+	void open(int fd, int completions = 64) {
 		socket = fd;
 		alarm(20);
 		ibv_device** list = ibv_get_device_list(nullptr);
@@ -54,7 +55,7 @@ struct Side {
 		ibv_free_device_list(list);
 		if (!context) give_up("ibv_open_device");
 		pd = ibv_alloc_pd(context);
-		cq = ibv_create_cq(context, 64, nullptr, nullptr, 0);
+		cq = ibv_create_cq(context, completions, nullptr, nullptr, 0);
 		if (posix_memalign(reinterpret_cast<void**>(&memory), 4096, 2 * region_bytes) != 0) give_up("memory");
 		std::memset(memory, 0, 2 * region_bytes);
 	}
@@ -139,6 +140,12 @@ struct Side {
 		while (ibv_poll_cq(cq, 1, &wc) == 0) {}
 		std::printf("%s\n", ibv_wc_status_str(wc.status));
 	}
+	void print_event() {
+		ibv_async_event event{};
+		if (ibv_get_async_event(context, &event)) give_up("ibv_get_async_event");
+		std::printf("%s\n", ibv_event_type_str(event.event_type));
+		ibv_ack_async_event(&event);
+	}
 	void fail() {
 		ibv_qp_attr a{};
 		a.qp_state = IBV_QPS_ERR;
@@ -170,7 +177,7 @@ void respond(std::string_view row, int fd) {
 
 void request(std::string_view row, int fd) {
 	Side s;
-	s.open(fd);
+	s.open(fd, row == "overrun" ? 1 : 64);
 	s.make(everything);
 	s.exchange();
 	s.to_init(everything);
@@ -183,6 +190,13 @@ void request(std::string_view row, int fd) {
 	if (row == "exit" || row == "killed") {
 		int status;
 		wait(&status);
+	}
+	if (row == "overrun") {
+		for (int i = 0; i < 3; ++i) s.post(IBV_WR_RDMA_WRITE, 64, to, rkey);
+		s.print_event();
+		const char byte = 1;
+		if (write(fd, &byte, 1) != 1) give_up("end");
+		return;
 	}
 	if (row == "rnr" || row == "waits" || row == "too_long" || row == "receive_key" || row == "not_ready" || row == "exit" ||
 		row == "killed")

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from traced import NIC, VERBENA, Traced
+from traced import NIC, VERBENA, Traced, free_port
 
 # The mistake, the status of the request, and the sentences that the requester and its peer write.
 SITUATIONS = {
@@ -63,6 +63,10 @@ SITUATIONS = {
     "not_ready": (
         "transport retry counter exceeded",
         r"did not acknowledge it: no queue pair 0x\w+ there could receive for the time of 2 retries",
+    ),
+    "overrun": (
+        "CQ error",
+        r"A completion queue of 1 entries overran: all hold completions that were not polled",
     ),
     "flush": (
         "Work Request Flushed Error",
@@ -132,3 +136,13 @@ def test_why_of_a_file_that_is_no_trace_says_so(tmp_path: Path, text: bytes) -> 
     for path in (tmp_path / "file", tmp_path):
         why = subprocess.run([VERBENA, "why", path], capture_output=True, text=True, timeout=20, check=False)
         assert why.returncode == 1 and "no trace" in why.stderr and str(path) in why.stderr, why
+
+
+def test_a_rejected_connection_is_explained(traced: Traced) -> None:
+    port = free_port()
+    environment = os.environ | {"VERBENA_LOG": "warn"}
+    words = [*traced.words("trace.txt"), "rping", "-c", "-a", "127.0.0.1", "-p", str(port), "-C", "1"]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    sentence = rf"rdma_connect to 127\.0\.0\.1 port {port} was rejected: no program of this user on this host listens"
+    assert re.search(sentence, ran.stderr), ran
+    assert re.search("why: " + sentence, traced.text("trace.txt"))
