@@ -4,6 +4,7 @@ sizes with units, and says why it has no identity.
 
 import re
 import time
+from collections.abc import Callable
 
 import pytest
 from programs import Programs, installed_programs, wait_until
@@ -95,17 +96,33 @@ def test_a_size_may_have_a_unit_in_every_program(programs: Programs) -> None:
     assert ran.status == 2 and "Value 65M not in range 1 to 64M" in ran.err, ran
 
 
-def test_a_home_that_cannot_be_written_is_named_with_its_reason(programs: Programs) -> None:
-    home = programs.folder / "home"
-    home.mkdir()
-    script = f'mount -t tmpfs -o ro none {home} && HOME={home} && unset XDG_CONFIG_HOME && exec "$@"'
-    within = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
-    if programs.run("true", within=lambda words: [*within, *words]).status != 0:
+def in_mounts(programs: Programs, script: str) -> Callable[[list[str]], list[str]]:
+    """Return the `within` for programs that see what `script` mounts and sets."""
+    words = ["unshare", "--map-root-user", "--mount", "sh", "-c", f'{script} && exec "$@"', "sh"]
+    if programs.run("true", within=lambda command: [*words, *command]).status != 0:
         pytest.skip("no mount namespaces here")
-    ran = programs.run("performance_test", "-c", 1, within=lambda words: [*within, *words])
-    assert ran.status == 1 and f"cannot make the folder {home}/.config/verbena" in ran.err, ran
+    return lambda command: [*words, *command]
+
+
+def test_programs_with_a_read_only_home_or_none_share_an_identity(programs: Programs) -> None:
+    home, session = programs.folder / "home", programs.folder / "session"
+    for folder in (home, session):
+        folder.mkdir()
+    setting = f"export XDG_RUNTIME_DIR={session} && unset XDG_CONFIG_HOME"
+    read_only = f"mount -t tmpfs -o ro none {home} && {setting} && export HOME={home}"
+    for script in (read_only, f"{setting} && unset HOME", f"{setting} && export HOME=/nonexistent"):
+        within = in_mounts(programs, script)
+        server = programs.start("echo_server", "--listen", HOST, "--port", 0, within=within)
+        wait_until(lambda server=server: "listening at" in server.out, "echo_server listens", alive=server)
+        assert f"trusts programs of this user ({session}/verbena/identity.pem)" in server.out, server.out
+
+
+def test_without_a_folder_that_can_be_written_the_reason_is_named(programs: Programs) -> None:
+    mounts = "".join(f"mount -t tmpfs -o ro none {folder} && " for folder in ("/dev/shm", "/tmp"))
+    unset = "unset XDG_CONFIG_HOME XDG_CACHE_HOME XDG_RUNTIME_DIR && export HOME=/tmp"
+    ran = programs.run("echo_server", "--port", 0, within=in_mounts(programs, mounts + unset))
+    assert ran.status == 2 and "cannot make the folder /tmp/.config/verbena (Read-only file system)" in ran.err, ran
     assert "set XDG_CONFIG_HOME to a folder that can be written" in ran.err, ran
-    assert ran.err.endswith("Read-only file system\n"), ran
 
 
 def test_clients_wait_for_a_server_that_starts_after_them(programs: Programs) -> None:
