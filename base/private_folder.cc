@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace verbena {
 namespace {
@@ -31,9 +32,11 @@ bool make_folder(const std::string& path) { return mkdir(path.c_str(), 0700) == 
 
 std::vector<std::string> private_folders() {
 	std::vector<std::string> folders;
+	const std::string id = std::to_string(geteuid()), user = "verbena-" + id;
 	if (const char* runtime = secure_getenv("XDG_RUNTIME_DIR"); runtime && *runtime == '/')
 		folders.push_back(std::string(runtime) + "/verbena");
-	const std::string user = "verbena-" + std::to_string(geteuid());
+	if (std::string session = "/run/user/" + id + "/verbena"; folders.empty() || folders.front() != session)
+		folders.push_back(std::move(session));
 	folders.push_back("/dev/shm/" + user);
 	folders.push_back("/tmp/" + user);
 	if (const std::string cache = cache_folder(); !cache.empty()) folders.push_back(cache + "/verbena");

@@ -13,9 +13,10 @@
 namespace verbena {
 
 // The folders that may hold files of the NIC for the calling process's effective user, best first:
-// below XDG_RUNTIME_DIR, in /dev/shm, in /tmp, in the user's cache (XDG_CACHE_HOME, ~/.cache). None
-// needs to exist. Any user can make the ones in /dev/shm and /tmp before this user does, but not
-// the others.
+// below XDG_RUNTIME_DIR, below /run/user/UID (where that variable points in a session, and not in a
+// service or a cron job), in /dev/shm, in /tmp, in the user's cache (XDG_CACHE_HOME, ~/.cache).
+// None needs to exist. Any user can make the ones in /dev/shm and /tmp before this user does, but
+// not the others.
 std::vector<std::string> private_folders();
 
 // Opens the folder `path`, or makes it with mode 0700. Its parent must exist; but the user's cache

@@ -46,9 +46,9 @@ protected:
 TEST_F(PrivateFolder, OfTheSessionComesFirstAndTheOneInTheUsersCacheLast) {
 	setenv("XDG_RUNTIME_DIR", "/run/session", 1);
 	setenv("HOME", "/home/user", 1);
-	const std::string user = "verbena-" + std::to_string(geteuid());
-	const std::vector<std::string> expected{
-		"/run/session/verbena", "/dev/shm/" + user, "/tmp/" + user, "/home/user/.cache/verbena"};
+	const std::string id = std::to_string(geteuid()), user = "verbena-" + id;
+	const std::vector<std::string> expected{"/run/session/verbena", "/run/user/" + id + "/verbena", "/dev/shm/" + user,
+		"/tmp/" + user, "/home/user/.cache/verbena"};
 	EXPECT_EQ(private_folders(), expected);
 	setenv("XDG_CACHE_HOME", "/var/cache/user", 1);
 	EXPECT_EQ(private_folders().back(), "/var/cache/user/verbena");
@@ -56,7 +56,13 @@ TEST_F(PrivateFolder, OfTheSessionComesFirstAndTheOneInTheUsersCacheLast) {
 
 TEST_F(PrivateFolder, IsNotInARelativePath) {
 	for (const char* name : variables) setenv(name, "relative", 1);
-	EXPECT_EQ(private_folders().size(), 2u);
+	EXPECT_EQ(private_folders().size(), 3u);
+}
+
+TEST_F(PrivateFolder, OfASessionIsAlsoThatOfAProcessWithoutXdgRuntimeDir) {
+	const auto without = private_folders();
+	setenv("XDG_RUNTIME_DIR", ("/run/user/" + std::to_string(geteuid())).c_str(), 1);
+	EXPECT_EQ(private_folders(), without);
 }
 
 TEST_F(PrivateFolder, InTheCacheOfAUserWhoHasNoneIsMadeForThisUserAlone) {

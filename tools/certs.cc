@@ -32,8 +32,7 @@ struct Options {
 
 // Prints the identity and makes none: the first program that needs one makes it.
 int show() {
-	const channel::TrustEnvironment environment = channel::trust_environment();
-	const auto folder = channel::identity_folder(environment.xdg_config_home, environment.home);
+	const auto folder = channel::choose_identity_folder(channel::trust_environment().identity);
 	if (!folder) return complain(folder.error());
 	const auto identity = channel::find_identity(*folder, geteuid());
 	if (!identity) return complain(identity.error());

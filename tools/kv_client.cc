@@ -14,12 +14,15 @@
 #include <unordered_set>
 
 #include "base/sizes.h"
+#include "lib/discovery/members.h"
 #include "lib/kv/router.h"
 #include "lib/kv/script.h"
+#include "tools/command_line.h"
 #include "tools/device_options.h"
 #include "tools/exception_reason.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
+#include "tools/server_wait.h"
 #include "tools/trust_options.h"
 
 namespace {
@@ -35,6 +38,7 @@ struct Options {
 	std::string device;
 	bool stats = false, one_sided = false;
 	std::uint32_t timeout_ms = 10'000;
+	double wait_s = 0;
 	kv::RouterOptions how;
 	channel::TrustOptions trust;
 };
@@ -174,6 +178,29 @@ private:
 	async::List<async::Waiter> waiting_;
 };
 
+// Returns once all servers of the list listen, or once the etcd prefix has a member, or when the
+// time is over. A name that cannot be resolved is left to Session::open(), which reports it.
+void wait_for_servers(const std::string& servers, double seconds) {
+	if (seconds == 0) return;
+	using Clock = std::chrono::steady_clock;
+	const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+	const auto wait_for = [&](const std::string& host, std::uint16_t port) {
+		const std::chrono::duration<double> left = deadline - Clock::now();
+		if (const auto address = async::resolve(host, port)) tools::wait_for_listener(*address, left.count());
+	};
+	if (!discovery::is_etcd(servers)) {
+		for (const std::string_view each : split(servers)) wait_for(std::string(each), kv::port_default);
+		return;
+	}
+	const auto prefix = discovery::read_etcd(servers);
+	if (!prefix) return;
+	constexpr std::uint16_t http_port = 80;  // libcurl's, for a URL without a port
+	wait_for(prefix->url.substr(prefix->url.rfind('/') + 1), http_port);
+	const auto members = discovery::Members::watch(*prefix);
+	while (members && (*members)->list().empty() && Clock::now() < deadline)
+		std::this_thread::sleep_for(tools::pause_between_attempts);
+}
+
 int run(Options options) {
 	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
 	if (!trust) return fail(trust.error(), 2);
@@ -188,6 +215,7 @@ int run(Options options) {
 	options.how.timeout = options.timeout_ms == 0 ? never : Nanoseconds{options.timeout_ms} * 1'000'000;
 	if (!options.eager_max.empty())
 		client.eager_max = options.settings.eager_max = static_cast<std::uint32_t>(*parse_size(options.eager_max));
+	wait_for_servers(options.server, options.wait_s);
 	auto session = kv::Session::open({.host = options.server,
 		.port = kv::port_default,
 		.protection = std::move(*protection),
@@ -245,6 +273,7 @@ int main(int argc, char** argv) {
 		->capture_default_str()
 		->check(CLI::IsMember({"rdma", "tcp"}));
 	tools::add_device_option(app, options.device);
+	tools::add_wait_option(app, options.wait_s);
 	app.add_option("--timeout-ms", options.timeout_ms,
 		   "Milliseconds after which an operation without an answer fails; 0: no limit")
 		->capture_default_str()
@@ -253,11 +282,7 @@ int main(int argc, char** argv) {
 		"GET values that the server publishes by RDMA READ alone (kv_server --one-sided)");
 	app.add_flag("--stats", options.stats, "Print what each client did on standard error");
 	tools::add_trust(app, options.trust);
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError& error) {
-		return app.exit(error) == 0 ? 0 : 2;
-	}
+	if (const auto code = tools::parse(app, argc, argv)) return *code;
 	try {
 		return run(std::move(options));
 	} catch (const std::exception& error) {

@@ -4,6 +4,7 @@
 
 #include "base/sizes.h"
 #include "lib/kv/service.h"
+#include "tools/command_line.h"
 #include "tools/exception_reason.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
@@ -179,11 +180,7 @@ int main(int argc, char** argv) {
 	options.port = verbena::kv::port_default;
 	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
 	add_options(app, options);
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError& error) {
-		return app.exit(error) == 0 ? 0 : 2;
-	}
+	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
 	read_sizes(options);
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	try {

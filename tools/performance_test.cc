@@ -14,6 +14,7 @@
 #include "bench/scale/repetition.h"
 #include "bench/scale/rows.h"
 #include "bench/table/table.h"
+#include "lib/channel/transports_by_address.h"
 #include "tools/command_line.h"
 #include "tools/exception_reason.h"
 #include "tools/loopback_device.h"
@@ -183,12 +184,15 @@ int run(Options& options) {
 	swarm.duration = nanoseconds(options.duration_s);
 	if (swarm.timed()) swarm.messages = 0;
 	swarm.wish.both_ends_on_this_host = true;
+	std::vector<async::Address> addresses;
 	for (const std::string& host : swarm.hosts) {
 		const auto address = async::resolve(host, swarm.port);
 		if (!address) return fail(address.error());
 		if (!cell.own_server) verbena::tools::wait_for_listener(*address, options.wait_s);
 		swarm.wish.both_ends_on_this_host = swarm.wish.both_ends_on_this_host && async::is_loopback(*address);
+		addresses.push_back(*address);
 	}
+	swarm.wish.device = channel::device_towards(addresses);
 
 	// With --json - standard output belongs to the JSON.
 	std::FILE* const out = options.json == "-" ? stderr : stdout;

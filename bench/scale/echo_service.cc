@@ -5,7 +5,9 @@
 
 #include <cstdio>
 
+#include "lib/channel/transports_by_address.h"
 #include "lib/metrics/channel_families.h"
+#include "lib/verbs/local_device.h"
 
 #include <vector>
 
@@ -78,18 +80,20 @@ EchoService::~EchoService() {
 std::expected<void, std::string> EchoService::start() {
 	const bool threads = options_.engine == Engine::threads;
 	const std::size_t count = threads ? options_.threads : 1;
+	if (options_.wish.device.empty()) options_.wish.device = lib::device_at(options_.where.get());
 	std::vector<channel::Acceptor::Home> homes;
 	for (std::size_t i = 0; i < count; ++i) {
 		// With a thread for each client, a thread must not spin: it would take the others' cores.
 		Home& home = *homes_.emplace_back(std::make_unique<Home>(loop_options(threads ? 0 : options_.spin)));
 		auto transport = channel::RcTransport::open(home.loop, options_.wish, options_.rc);
 		if (!transport) return std::unexpected(transport.error());
-		home.transport = std::move(*transport);
+		home.transports.push_back(std::move(*transport));
 		homes.push_back({.loop = &home.loop,
-			.transport = home.transport.get(),
+			.transport = home.transports.front().get(),
 			.deliver =
 				[this, &home](
 					std::unique_ptr<channel::Channel> channel) { home.loop.spawn(serve(home, std::move(channel))); },
+			.transport_at = transports_at(home),
 			.deliver_carrier =
 				[this, &home](std::unique_ptr<channel::Channel> carrier, const channel::Negotiated& granted) {
 					home.loop.spawn(serve_carrier(home, std::move(carrier), granted.logical_channels));
@@ -114,6 +118,18 @@ std::expected<void, std::string> EchoService::start() {
 	return {};
 }
 
+std::function<channel::RcTransport&(const async::Address&)> EchoService::transports_at(Home& home) {
+	if (!async::is_wildcard(options_.where) || !options_.wish.device.empty() || options_.wish.gid_index) return {};
+	const auto open = [this, &home](const std::string& device) -> channel::RcTransport* {
+		lib::DeviceRequest wish = options_.wish;
+		wish.device = device;
+		auto transport = channel::RcTransport::open(home.loop, wish, options_.rc);
+		return transport ? home.transports.emplace_back(std::move(*transport)).get() : nullptr;
+	};
+	auto transports = std::make_shared<channel::TransportsByAddress>(*home.transports.front(), open);
+	return [transports](const async::Address& local) -> channel::RcTransport& { return transports->at(local); };
+}
+
 Engine EchoService::engine() const {
 	if (options_.engine != Engine::uring) return options_.engine;
 	return homes_.front()->loop.selector() == async::SelectorKind::uring ? Engine::uring : Engine::epoll;
@@ -126,7 +142,7 @@ std::string EchoService::engine_fallback_reason() const {
 }
 
 channel::Path EchoService::path() const {
-	const lib::OpenDevice& device = homes_.front()->transport->device();
+	const lib::OpenDevice& device = homes_.front()->transports.front()->device();
 	return {.transport = "rc",
 		.device = device.choice.device,
 		.gid = lib::format_gid(device.choice.gid),
@@ -143,7 +159,7 @@ channel::RcCounters EchoService::counters() const {
 				&Counters::messages_received, &Counters::messages_coalesced, &Counters::credit_frames,
 				&Counters::want_frames, &Counters::heartbeats, &Counters::bytes_sent, &Counters::bytes_received,
 				&Counters::channels_opened, &Counters::channels_lost, &Counters::send_posts, &Counters::receive_posts})
-			sum.*member += home->transport->counters().*member;
+			for (const auto& transport : home->transports) sum.*member += transport->counters().*member;
 	return sum;
 }
 
@@ -238,10 +254,11 @@ metrics::Families EchoService::families() {
 	const auto read_on = [&](async::Loop& loop, auto read) -> std::optional<Families> {
 		return ended_.load(std::memory_order_acquire) ? read() : on_loop(loop, read);
 	};
-	// With Engine::threads there are up to 2000 transports, too many for a page of metrics.
+	// With Engine::threads there are up to 2000 transports, too many for a page of metrics. Those
+	// of further devices (transports_at()) are not on the page either.
 	Home& home = *homes_.front();
 	if (options_.engine != Engine::threads)
-		append(read_on(home.loop, [&home] { return transport_families(*home.transport); }));
+		append(read_on(home.loop, [&home] { return transport_families(*home.transports.front()); }));
 	append(read_on(setup_, [this] { return acceptor_families(*acceptor_); }));
 	if (options_.logical > 0)
 		append(read_on(home.loop, [this, &home] {

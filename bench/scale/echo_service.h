@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -94,7 +95,7 @@ public:
 
 	// The queue pairs that the device allows.
 	std::uint64_t queue_pairs_max() const {
-		return static_cast<std::uint64_t>(homes_.front()->transport->device().attributes.max_qp);
+		return static_cast<std::uint64_t>(homes_.front()->transports.front()->device().attributes.max_qp);
 	}
 
 	// Serves until stop(). Then it accepts no more clients, answers the messages that have arrived,
@@ -115,7 +116,8 @@ private:
 	struct Home {
 		explicit Home(const async::LoopOptions& options) : loop(options) {}
 		async::Loop loop;
-		std::unique_ptr<channel::RcTransport> transport;
+		// The transport that start() opens, and those of other devices at which clients arrive.
+		std::vector<std::unique_ptr<channel::RcTransport>> transports;
 		async::List<async::Linked> open;
 		std::vector<channel::MuxCarrier*> carriers;
 		std::size_t served = 0, carried = 0;  // channels and carriers that are not closed yet
@@ -124,6 +126,9 @@ private:
 	};
 
 	async::LoopOptions loop_options(Nanoseconds spin) const;
+	// Chooses the transport by the address at which a client arrives; empty if the server listens
+	// at one address or the user has named the device.
+	std::function<channel::RcTransport&(const async::Address&)> transports_at(Home& home);
 	// One client, from its connection to its end.
 	async::Task<void> serve(Home& home, std::unique_ptr<channel::Channel> channel);
 	// One connection of logical clients.

@@ -104,6 +104,9 @@ public:
 		async::Loop* loop = nullptr;
 		RcTransport* transport = nullptr;
 		Deliver deliver;
+		// If it is set, called on `loop` for each client over RDMA that connects over TCP, with the
+		// local address of its connection. Returns the transport for this client.
+		std::function<RcTransport&(const async::Address&)> transport_at = {};
 		// Called instead of `deliver`, if it is set, with the channel of a client that was granted
 		// logical channels, and with the numbers that were granted.
 		std::function<void(std::unique_ptr<Channel>, const Negotiated&)> deliver_carrier = {};

@@ -81,7 +81,9 @@ Task<bool> Acceptor::answer_rc(
 	const Parameters theirs = handshake.theirs();
 	if (const auto none = grant_logical(options_, theirs, granted))
 		co_return co_await refuse(socket, handshake, none->code, none->text);
-	auto prepared = co_await async::run_on(loop_, *home.loop, [&] { return prepare(*home.transport, theirs, peer); });
+	const async::Address local = async::local_address(socket);
+	auto prepared = co_await async::run_on(loop_, *home.loop,
+		[&] { return prepare(home.transport_at ? home.transport_at(local) : *home.transport, theirs, peer); });
 	prepared.ours.shared_queue_pairs = granted.shared_queue_pairs;
 	prepared.ours.logical_channels = granted.logical_channels;
 	if (prepared.channel == nullptr)

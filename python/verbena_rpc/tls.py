@@ -8,6 +8,7 @@ import contextlib
 import ipaddress
 import os
 import socket
+import stat
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,9 +90,35 @@ def read_key_file(path: Path, roots_mode: int = 0o640) -> bytes:
 
 
 def identity_file() -> Path:
-    """Return the path of this user's identity: a private key and its certificate."""
-    folder = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(folder) / "verbena" / "identity.pem"
+    """Return the path of this user's identity: a private key and its certificate.
+
+    It is in the user's configuration folder, or, if there is none, in the first private folder that
+    has one, where programs in C++ look too (lib/channel/setup/identity_folder.h).
+    """
+    environment, user = os.environ, os.geteuid()
+
+    def absolute(name: str) -> str:
+        value = environment.get(name, "")
+        return value if value.startswith("/") else ""
+
+    home = absolute("HOME")
+    configuration = absolute("XDG_CONFIG_HOME") or f"{home}/.config"
+    first = Path(configuration, "verbena", "identity.pem")
+    cache = absolute("XDG_CACHE_HOME") or (home and f"{home}/.cache")
+    shared = [Path(f"{folder}/verbena-{user}") for folder in ("/dev/shm", "/tmp")]
+    within = [Path(folder, "verbena") for folder in (absolute("XDG_RUNTIME_DIR"), f"/run/user/{user}") if folder]
+    privates = [*within, *shared, *([Path(cache, "verbena")] if cache else [])]
+    found = (folder / first.name for folder in privates if _is_private(folder) and os.path.lexists(folder / first.name))
+    return first if os.path.lexists(first) else next(found, first)
+
+
+def _is_private(folder: Path) -> bool:
+    """Return whether this is a folder, and no link, that belongs to this user alone."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 def _public_key(certificate: crypto.X509) -> bytes:

@@ -66,3 +66,10 @@ def test_doctor_names_the_folder_and_its_owner(as_alice: AsAlice) -> None:
         assert found["level"] == level, found
         assert f"user id {STRANGER} has made {SQUATTED[0]}" in found["seen"], found
         assert "XDG_RUNTIME_DIR" in found["advice"], found
+
+
+def test_without_a_home_there_is_no_identity_in_the_folders_of_the_stranger(as_alice: AsAlice) -> None:
+    done = as_alice(BUILD / "echo_server", "--port", 0, HOME="/nonexistent")
+    assert done.returncode == 2, done
+    assert "no folder for this user's identity: cannot make the folder /nonexistent/.config/verbena" in done.stderr
+    assert f"user id {STRANGER} has made {SQUATTED[0]}, so it is not used" in done.stderr, done

@@ -5,6 +5,7 @@ Every wait is for a condition, with a deadline.
 
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,12 @@ COUNTERS_S = 3.0  # only `make coverage` waits
 
 sys.path.append(str(ROOT / "tests" / "clients"))
 from namespaces import ADDRESSES, NamespacePair, NotPermitted  # noqa: E402, F401
+
+
+def installed_programs() -> list[str]:
+    """Return the names of the programs that `cmake --install` installs from the build."""
+    scripts = "".join(path.read_text() for path in sorted(BUILD.glob("**/cmake_install.cmake")))
+    return [Path(path).name for path in re.findall(r'TYPE EXECUTABLE FILES "([^"]+)"', scripts)]
 
 
 @dataclass

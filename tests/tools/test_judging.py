@@ -124,21 +124,3 @@ def test_doctor_has_a_level_for_each_finding_and_advice_for_each_problem(program
 def test_version_names_the_commit(programs: Programs) -> None:
     ran = programs.run("verbena", "version")
     assert ran.status == 0 and re.fullmatch(r"verbena 0\.\d+\.\d+ \([0-9a-z-]+\)\n", ran.out), ran
-
-
-BENCHES = ("rcud", "connect", "scale", "rpc", "kv")
-SUBCOMMANDS = (
-    *("run", "devices", "doctor", "bench", "check", "report", "certs", "version"),
-    *(f"bench {name}" for name in BENCHES),
-)
-PROGRAMS = (
-    *("verbena", "ud_server", "ud_client", "rc_server", "rc_client"),
-    *("echo_server", "performance_test", "kv_server", "kv_client"),
-)
-
-
-@pytest.mark.parametrize("command", [*PROGRAMS, *(f"verbena {name}" for name in SUBCOMMANDS)])
-def test_every_program_and_subcommand_has_help_on_standard_output(programs: Programs, command: str) -> None:
-    ran = programs.run(*command.split(), "--help")
-    assert ran.status == 0 and ran.err == "" and "--help" in ran.out, ran
-    assert programs.run(*command.split(), "--no-such-option").status == 2

@@ -128,6 +128,14 @@ def test_clients_of_a_prefix_find_its_members(programs: Programs, etcd: str) -> 
     assert ran.status == 1 and "no server is a member" in ran.err, "a server that ends deletes its entry"
 
 
+def test_a_client_waits_for_the_first_member_of_a_prefix(programs: Programs, etcd: str) -> None:
+    script = lines(programs, "commands.txt", "SET key value", "GET key")
+    waiting = programs.start("kv_client", etcd, script, "--wait", 20)
+    join(programs, etcd)
+    ran = waiting.finish()
+    assert ran.status == 0 and ran.out == "value\n", ran
+
+
 def test_the_keys_of_a_crashed_member_move_after_its_lease(programs: Programs, etcd: str) -> None:
     servers = [join(programs, etcd) for _ in range(3)]
     servers[0].process.send_signal(signal.SIGKILL)

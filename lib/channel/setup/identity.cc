@@ -15,7 +15,6 @@
 namespace verbena::channel {
 namespace {
 
-constexpr const char* file_name = "identity.pem";
 constexpr off_t file_size_max = 64 << 10;
 
 class Descriptor {
@@ -92,15 +91,8 @@ std::expected<Credential, std::string> parse(const std::string& text, const std:
 
 }  // namespace
 
-std::expected<std::string, std::string> identity_folder(const std::string& xdg_config_home, const std::string& home) {
-	if (xdg_config_home.starts_with('/')) return xdg_config_home + "/verbena";
-	if (home.starts_with('/')) return home + "/.config/verbena";
-	return std::unexpected(
-		"no folder for this user's identity: set HOME or XDG_CONFIG_HOME, or use --ca, --cert and --key");
-}
-
 std::expected<std::optional<Identity>, std::string> find_identity(const std::string& folder, uid_t owner) {
-	const std::string path = folder + "/" + file_name;
+	const std::string path = folder + "/" + identity_file;
 	const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
 	if (file.get() < 0) {
 		if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
@@ -132,12 +124,13 @@ std::expected<Identity, std::string> find_or_create_identity(const std::string& 
 	const auto made = make_identity("verbena user identity");
 	if (!made) return std::unexpected(made.error());
 	// If another process was first, its identity is this user's: the file is read again below.
-	const auto written = write_whole(folder + "/" + file_name, made->key_pem + made->certificate_pem);
+	const auto written = write_whole(folder + "/" + identity_file, made->key_pem + made->certificate_pem);
 	if (!written) return std::unexpected(written.error());
 
 	found = find_identity(folder, owner);
 	if (!found) return std::unexpected(found.error());
-	if (!*found) return std::unexpected(folder + "/" + file_name + " was made and has been deleted since: try again");
+	if (!*found)
+		return std::unexpected(folder + "/" + identity_file + " was made and has been deleted since: try again");
 	(*found)->created = *written;
 	return std::move(**found);
 }

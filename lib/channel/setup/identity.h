@@ -2,8 +2,7 @@
 // read, made on first use. Two programs of one user authenticate each other by it: each must show
 // this very key.
 //
-//     $XDG_CONFIG_HOME/verbena/identity.pem, or ~/.config/verbena/identity.pem
-//     mode 0600, in a folder of mode 0700
+// The file has mode 0600, in a folder of mode 0700, which identity_folder.h chooses.
 //
 // Threads: thread-safe, also between processes: any number may ask at once. The first creates the
 //   file, whole or not at all, and all get the same identity.
@@ -20,15 +19,13 @@
 
 namespace verbena::channel {
 
+inline constexpr const char* identity_file = "identity.pem";  // its name in the folder
+
 struct Identity {
 	Credential credential;
 	std::string path;
 	bool created = false;  // this call created it
 };
-
-// The folder for these values of the environment. Empty and relative values count as unset, as the
-// XDG Base Directory Specification says.
-std::expected<std::string, std::string> identity_folder(const std::string& xdg_config_home, const std::string& home);
 
 // Reads the identity; empty if there is none yet. Errors: the file or its folder is writable for
 // others, or the file readable; it belongs to another user than `owner`; it is not an identity.

@@ -127,12 +127,5 @@ TEST_F(IdentityFile, WithTheKeyOfAnotherCertificateIsRefused) {
 	EXPECT_THAT(refusal(), HasSubstr("is not a key and its certificate"));
 }
 
-TEST(IdentityFolder, IsWhereTheXdgSpecificationSays) {
-	EXPECT_EQ(identity_folder("/x", "/home/u"), "/x/verbena");
-	EXPECT_EQ(identity_folder("", "/home/u"), "/home/u/.config/verbena");
-	EXPECT_EQ(identity_folder("relative", "/home/u"), "/home/u/.config/verbena");
-	EXPECT_THAT(identity_folder("", "").error(), HasSubstr("--ca, --cert and --key"));
-}
-
 }  // namespace
 }  // namespace verbena::channel

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "base/private_folder.h"
 #include "lib/channel/setup/identity.h"
 
 namespace verbena::channel {
@@ -11,12 +12,13 @@ TrustEnvironment trust_environment() {
 		const char* text = std::getenv(name);
 		return std::string(text ? text : "");
 	};
-	return {value("VERBENA_CA"), value("VERBENA_CERT"), value("VERBENA_KEY"), value("XDG_CONFIG_HOME"), value("HOME")};
+	return {value("VERBENA_CA"), value("VERBENA_CERT"), value("VERBENA_KEY"),
+		{value("XDG_CONFIG_HOME"), value("HOME"), private_folders()}};
 }
 
 std::string Trust::description() const {
 	switch (kind) {
-		case TrustKind::identity: return "programs of this user (" + folder + "/identity.pem)";
+		case TrustKind::identity: return "programs of this user (" + folder + "/" + identity_file + ")";
 		case TrustKind::authority: return "the authority of " + ca + (any_name ? ", any name under it" : "");
 		case TrustKind::insecure: break;
 	}
@@ -64,7 +66,7 @@ std::expected<Trust, std::string> choose_trust(const TrustOptions& options, cons
 		return std::unexpected(
 			"any name is a choice among the servers of an authority: give --ca, --cert and --key with it");
 
-	auto folder = identity_folder(environment.xdg_config_home, environment.home);
+	auto folder = choose_identity_folder(environment.identity);
 	if (!folder) return std::unexpected(folder.error());
 	return Trust{.kind = TrustKind::identity, .folder = std::move(*folder)};
 }

@@ -6,14 +6,16 @@
 //
 // VERBENA_CA, VERBENA_CERT and VERBENA_KEY stand in for options that are not given.
 //
-// Threads: values and pure functions; a program fills TrustOptions from its command line and takes
-//   the environment with trust_environment().
+// Threads: thread-safe; a program fills TrustOptions from its command line and takes the
+//   environment with trust_environment().
 // Errors: one sentence that says which options contradict each other or are missing.
 #pragma once
 
 #include <cstdint>
 #include <expected>
 #include <string>
+
+#include "lib/channel/setup/identity_folder.h"
 
 namespace verbena::channel {
 
@@ -26,7 +28,7 @@ struct TrustOptions {
 
 struct TrustEnvironment {
 	std::string ca, certificate, key;  // VERBENA_CA, VERBENA_CERT, VERBENA_KEY
-	std::string xdg_config_home, home;
+	IdentityPlaces identity;
 };
 
 TrustEnvironment trust_environment();
@@ -37,7 +39,7 @@ struct Trust {
 	TrustKind kind = TrustKind::identity;
 	std::string ca, certificate, key;  // authority: paths
 	bool any_name = false;
-	std::string folder;                // identity: its folder, which may not exist yet
+	std::string folder;  // identity: its folder; the user's configuration folder may not exist yet
 
 	// For the log, such as "the authority of ca.pem".
 	std::string description() const;

@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const TrustEnvironment home{.home = "/home/u"};
+const TrustEnvironment home{.identity = {.home = "/home/u"}};
 
 TEST(TrustChoice, WithoutAnyOptionIsTheUsersIdentity) {
 	const auto trust = choose_trust({}, home);
@@ -39,7 +39,7 @@ TEST(TrustChoice, AnAuthorityThatIsIncompleteIsRefusedAndNotIgnored) {
 	EXPECT_THAT(choose_trust({.ca = "ca"}, home).error(),
 		AllOf(HasSubstr("with --ca (or VERBENA_CA)"),
 			HasSubstr("--cert (or VERBENA_CERT) and --key (or VERBENA_KEY) is needed")));
-	EXPECT_FALSE(choose_trust({}, {.key = "key", .home = "/home/u"}));
+	EXPECT_FALSE(choose_trust({}, {.key = "key", .identity = {.home = "/home/u"}}));
 }
 
 TEST(TrustChoice, InsecureMustBeSaidAndGoesWithNothingElse) {
