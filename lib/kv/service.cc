@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "lib/kv/placement.h"
+#include "lib/verbs/local_device.h"
 
 namespace verbena::kv {
 namespace {
@@ -50,6 +51,7 @@ channel::Described describe(const ServiceOptions& options) {
 std::expected<void, std::string> Service::start() {
 	Settings settings = options_.settings;
 	settings.memory += memory_margin;
+	if (options_.wish.device.empty()) options_.wish.device = lib::device_at(options_.where.get());
 	auto transport = channel::RcTransport::open(io_, options_.wish, rc_options(settings));
 	if (!transport) return std::unexpected(transport.error());
 	transport_ = std::move(*transport);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/sizes.h"
+#include "lib/channel/transports_by_address.h"
 #include "lib/kv/placement.h"
 
 namespace verbena::kv {
@@ -42,13 +43,16 @@ std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOption
 	}
 	if (wanted.tcp) return session;
 	bool here = true;
+	std::vector<async::Address> addresses;
 	for (const std::string& name : session->servers_) {
 		// A name that cannot be resolved is reported when a client connects to it, so that it does
 		// not prevent connections to the other servers.
 		const auto address = async::resolve(name, wanted.port);
 		here = here && (!address || async::is_loopback(*address));
+		if (address) addresses.push_back(*address);
 	}
-	const lib::DeviceRequest wish{.device = wanted.device, .both_ends_on_this_host = here};
+	lib::DeviceRequest wish{.device = wanted.device, .both_ends_on_this_host = here};
+	if (wish.device.empty()) wish.device = channel::device_towards(addresses);
 	auto transport = channel::RcTransport::open(session->loop_, wish, client_rc_options(wanted.settings));
 	if (!transport) return std::unexpected(transport.error());
 	session->transport_ = std::move(*transport);
