@@ -25,7 +25,7 @@ struct Options {
 	std::string msg = "64";
 	std::uint32_t window = 64;
 	std::uint64_t iters = 0;
-	bool no_answer = false;
+	bool no_answer = false, verify = false;
 	lib::DeviceRequest wish;
 };
 
@@ -83,23 +83,31 @@ RunReport fetch_report(Endpoint& end, std::uint64_t question) {
 }
 
 int run_measured(Endpoint& end, Sender& sender, const Options& options) {
-	const Run run{.number = static_cast<std::uint16_t>(lib::random_psn() | 1), .total = options.iters};
+	const Run run{.number = static_cast<std::uint16_t>(lib::random_psn() | 1),
+		.total = options.iters,
+		.seed = options.verify ? seed_for(end.remote.qpn, end.remote.qkey) : 0};
 	Sent sent;
 	sender.run(run, [](bool) { return Watch::go_on; }, sent);
 	fmt::print("[UD Client] {} messages sent.\n", sent.completed);
 	const RunReport report = fetch_report(end, make_stamp(run.number, sent.posted));
 	const Delivery delivery{.delivered = report.delivered, .counted = report.counted, .counted_ns = report.counted_ns};
 	fmt::print(
-		"[UD Client] The receiver has {} of {}: {} lost, {} duplicated, {} reordered, {:.3f} Mops, p50 {:.2f} us, p99 "
+		"[UD Client] The receiver has {} of {}: {} lost, {} duplicated, {} reordered, {} damaged, {:.3f} Mops, p50 "
+	    "{:.2f} us, p99 "
 		"{:.2f} us (to the "
 		"local completion)\n",
 		report.delivered, sent.posted, sent.posted - std::min(sent.posted, report.delivered), report.duplicated,
-		report.reordered, delivery.mops(), static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
+		report.reordered, report.corrupt, delivery.mops(), static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
 		static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
 	if (report.delivered == 0 && report.message_max < end.cell.msg)
 		throw Failure(
 			fmt::format("the receiver got no message: its receives hold only {} B; start it with ud_server --msg {}",
 				report.message_max, end.cell.msg));
+	if (report.corrupt != 0)
+		throw Failure(fmt::format("{} messages are not what was sent{}", report.corrupt,
+			report.delivered == 0 ? "; both ends need --verify, or neither" : ""));
+	if (report.delivered == 0 && options.verify)
+		throw Failure("the receiver got no message with the bytes of --verify; does ud_server run with --verify?");
 	if (report.delivered == 0) throw Failure("the receiver got no message");
 	return 0;
 }
@@ -153,6 +161,7 @@ int run(const Options& options) {
 	const Cell cell{
 		.mode = Mode::ud, .msg = static_cast<std::uint32_t>(parse_size(options.msg).value()), .window = options.window};
 	if (cell.msg > device.mtu_bytes()) throw Failure(too_large_for_ud(cell.msg, device.mtu_bytes()));
+	if (options.verify && options.iters == 0) throw UsageError("--verify checks a measured run, so it needs --iters");
 	if (options.iters > 0 && cell.msg < 16)
 		throw UsageError("--iters needs a --msg of at least 16 bytes, because a measured message carries two stamps");
 	const Shape shape{.fragment_bytes = cell.msg, .stride = (cell.msg + 63) / 64 * 64};
@@ -175,7 +184,9 @@ int main(int argc, char** argv) {
 	app.footer(
 		"Examples:\n  ud_client fd93:16d3:59b6:012e:7ec2:55ff:febd:d78e 13110 0x11111111\n"
 		"  ud_client fd9316d359b6012e7ec255fffebdd78e 13110 0x11111111 --msg 1K --window 64 --iters 200000\n"
-		"A measured message carries its number in its first and last 8 bytes; the bytes between are not checked.\n"
+		"  ud_client fd9316d359b6012e7ec255fffebdd78e 13110 0x11111111 --iters 200000 --verify\n"
+		"A measured message carries its number in its first and last 8 bytes. With --verify, at both ends, every byte "
+		"is checked.\n"
 		"Exit codes: 0 success, 1 failure, 2 wrong usage.");
 	app.add_option("server_gid", options.gid, "GID of the server: 32 hex digits, with or without colons")->required();
 	app.add_option("server_qpn", options.qpn, "QPN of the server, decimal or 0x...")->required();
@@ -191,6 +202,8 @@ int main(int argc, char** argv) {
 		->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
 	app.add_flag("--no-answer", options.no_answer,
 		"Without --iters: do not ask the server whether the message arrived (for a server that is not ud_server)");
+	app.add_flag("--verify", options.verify,
+		"With --iters: fill every byte of every message with a pattern, which ud_server --verify checks");
 	verbena::tools::add_device_option(app, options.wish.device);
 	verbena::tools::add_gid_option(app, options.wish.gid_index);
 	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;

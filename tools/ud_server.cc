@@ -24,6 +24,7 @@ struct Options {
 	std::string msg = "64";
 	std::uint32_t window = 64;
 	std::optional<std::uint32_t> receive_depth;
+	bool verify = false;
 	lib::DeviceRequest wish;
 };
 
@@ -90,7 +91,7 @@ int run(const Options& options) {
 		shape.receive_depth, end.qp->qp_num, end.qkey, lib::format_gid(device.choice.gid));
 	std::fflush(stdout);
 
-	OpenRun open(cell.msg);
+	OpenRun open(cell.msg, options.verify ? Pattern(seed_for(end.qp->qp_num, end.qkey)) : Pattern());
 	std::uint64_t answered = 0;
 	bool reported = true;  // whether the latest run has been printed; there is none yet
 	const auto take_message = [&](const ibv_wc& completion, std::span<const std::byte> message) {
@@ -130,8 +131,8 @@ int main(int argc, char** argv) {
 		"Examples:\n  ud_server                         messages of 64 bytes, 64 + 10 receives\n"
 		"  ud_server --msg 4K --recv-depth 1000\n"
 		"Then start ud_client GID QPN QKEY on this or another host. SIGINT or SIGTERM ends the server.\n"
-		"A message of a run counts if its first and last 8 bytes hold the same number; the bytes between are not "
-		"checked.\nExit codes: 0 success, 1 failure, 2 wrong usage.");
+		"A message of a run counts if its first and last 8 bytes hold the same number; with --verify, at both ends, if "
+		"every byte is what was sent.\nExit codes: 0 success, 1 failure, 2 wrong usage.");
 	app.add_option("--msg", options.msg, "Bytes of the largest message")
 		->capture_default_str()
 		->check(verbena::tools::size_between(1, 1 << 20));
@@ -140,6 +141,7 @@ int main(int argc, char** argv) {
 		->check(CLI::Range(1u, 4096u));
 	app.add_option("--recv-depth", options.receive_depth, "Receives to post (default: window + 10)")
 		->check(CLI::Range(1u, 16'384u));
+	app.add_flag("--verify", options.verify, "Check every byte of the messages of ud_client --verify");
 	verbena::tools::add_device_option(app, options.wish.device);
 	verbena::tools::add_gid_option(app, options.wish.gid_index);
 	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;

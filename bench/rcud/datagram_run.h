@@ -24,6 +24,12 @@ inline std::string too_large_for_ud(std::uint32_t bytes, std::uint32_t mtu) {
 	return fmt::format("a UD message of {} B is larger than the MTU of {} B: choose a smaller --msg", bytes, mtu);
 }
 
+// The seed with which both ends check every byte of the messages to this queue pair.
+inline std::uint64_t seed_for(std::uint32_t qpn, std::uint32_t qkey) {
+	std::uint64_t state = std::uint64_t{qpn} << 32 | qkey;
+	return split_mix(state) | 1;
+}
+
 // The run of a question about messages without a stamp; no measured run has this number.
 inline constexpr std::uint16_t plain_messages = 0;
 
@@ -43,11 +49,13 @@ static_assert(sizeof(RunReport) == 64);
 // Invariants: the first message of another run begins a new account.
 class OpenRun {
 public:
-	explicit OpenRun(std::uint64_t message_max) : message_max_(message_max) {}
+	// With a pattern that covers every byte, every byte of a run's messages is checked.
+	explicit OpenRun(std::uint64_t message_max, Pattern pattern = Pattern())
+		: message_max_(message_max), pattern_(pattern) {}
 
 	// Counts a message that arrived at the time `now` (ns); returns true if it began a new run.
 	bool accept(std::span<const std::byte> message, std::uint64_t now) {
-		if (message.size() < 16 || !stamps_agree(message.data(), message.size()) || load_stamp(message.data()) == 0) {
+		if (!is_of_a_run(message)) {
 			++plain;
 			return false;
 		}
@@ -55,7 +63,7 @@ public:
 		const bool begins = !run_ || *run_ != run;
 		if (begins) {
 			run_ = run;
-			account_.begin(run);
+			account_.begin(run, sequence_mask + 1, pattern_);
 			first_at_ = now;
 		}
 		account_.accept(message.data(), message.size());
@@ -85,7 +93,18 @@ public:
 	std::uint64_t plain = 0;  // messages without a valid stamp
 
 private:
+	bool is_of_a_run(std::span<const std::byte> message) const {
+		if (message.size() < 16) return false;
+		const std::uint64_t stamp = load_stamp(message.data());
+		if (stamp == 0) return false;
+		// A damaged message belongs to the open run. One without the pattern is damaged, too.
+		return load_stamp(message.data() + message.size() - 8) == pattern_.tail(stamp) ||
+			stamps_agree(message.data(), message.size()) ||
+			(pattern_.covers_every_byte() && run_ && *run_ == run_of(stamp));
+	}
+
 	const std::uint64_t message_max_;
+	const Pattern pattern_;
 	std::optional<std::uint16_t> run_;
 	Account account_;
 	std::uint64_t first_at_ = 0, last_at_ = 0;

@@ -52,5 +52,33 @@ TEST(OpenRun, PlainMessagesOnlyCount) {
 	EXPECT_EQ(open.report(make_stamp(5, 2)).delivered, 0u);
 }
 
+TEST(OpenRun, WithAPatternEveryByteIsChecked) {
+	const Pattern pattern(seed_for(0x1007, 0x11111111));
+	OpenRun open(64, pattern);
+	std::array<std::byte, 64> message{};
+	for (std::uint64_t sequence = 0; sequence < 4; ++sequence) {
+		pattern.write(message.data(), message.size(), make_stamp(7, sequence));
+		if (sequence == 2) message[30] ^= std::byte{1};
+		if (sequence == 3) message[63] ^= std::byte{1};
+		open.accept(message, 1000);
+	}
+	// One without the pattern.
+	write_stamps(message.data(), message.size(), make_stamp(7, 4));
+	open.accept(message, 1000);
+	const RunReport report = open.report(make_stamp(7, 5));
+	EXPECT_EQ(report.delivered, 2u);
+	EXPECT_EQ(report.corrupt, 3u);
+	EXPECT_EQ(open.plain, 0u);
+}
+
+TEST(OpenRun, WithoutAPatternTheMessagesOfOneThatHasItAreNoRun) {
+	const Pattern pattern(seed_for(1, 2));
+	OpenRun open(64);
+	std::array<std::byte, 64> message{};
+	pattern.write(message.data(), message.size(), make_stamp(7, 0));
+	EXPECT_FALSE(open.accept(message, 1000));
+	EXPECT_EQ(open.plain, 1u);
+}
+
 }  // namespace
 }  // namespace verbena::rcud

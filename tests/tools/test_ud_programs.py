@@ -67,6 +67,23 @@ def test_a_message_to_nowhere_is_not_called_a_success(programs: Programs) -> Non
     assert programs.run("ud_client", "::ffff:127.0.0.1", "13110", Q_KEY, "--no-answer").status == 0
 
 
+def test_every_byte_is_checked_if_both_ends_say_so(programs: Programs) -> None:
+    server = serve(programs, "--recv-depth", 4096, "--verify", receives=4096)
+    ran = send(programs, server, "--iters", 2000, "--window", 16, "--verify")
+    assert ran.status == 0 and counts(ran) == (2000, 2000, 0), ran
+    assert " 0 damaged, " in ran.out, ran
+    # Messages without the pattern are damaged for it.
+    ran = send(programs, server, "--iters", 2000, "--window", 16)
+    assert ran.status == 1 and "2000 messages are not what was sent; both ends need --verify, or neither" in ran.err, (
+        ran
+    )
+    plain = serve(programs, "--recv-depth", 4096, receives=4096)
+    ran = send(programs, plain, "--iters", 2000, "--window", 16, "--verify")
+    assert ran.status == 1 and "does ud_server run with --verify?" in ran.err, ran
+    ran = send(programs, server, "--verify")
+    assert ran.status == 2 and "--verify checks a measured run, so it needs --iters" in ran.err, ran
+
+
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_with_its_summary(programs: Programs, by: signal.Signals) -> None:
     ran = serve(programs).program.end(by)
