@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "tools/commands.h"
+#include "tools/fault_options.h"
 #include "tools/launch.h"
 #include "tools/traced_run.h"
 
@@ -20,11 +21,17 @@ namespace {
 struct RunOptions {
 	std::string devices;
 	std::string log;
+	std::vector<std::string> faults;
 	TraceOptions trace;
 };
 
 // Replaces this process by the program; returns, with an exit code, on failure and after a trace.
 int run(const std::vector<std::string>& command, const RunOptions& options) {
+	if (!options.faults.empty()) {
+		const auto faults = fault_text(options.faults);
+		if (!faults) return complain(faults.error(), usage);
+		setenv("VERBENA_FAULTS", faults->c_str(), 1);
+	}
 	const auto nic = find_nic();
 	if (!nic) return complain(nic.error(), cannot_run);
 	const Program program = look(command);
@@ -87,6 +94,7 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		"  verbena run --trace -- ibv_rc_pingpong          print every verb, request and packet at the end\n"
 		"  verbena run --pcap p.pcapng -- ib_send_lat      write its packets for Wireshark, and for tshark -r\n"
 		"  verbena run --trace=t.json --trace-only errors -- ./program\n"
+		"  verbena run --faults loss=1%,delay=2ms,seed=7 -- ./program    over a bad network (docs/faults.md)\n"
 		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
 		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");
 	auto options = std::make_shared<RunOptions>();
@@ -97,6 +105,12 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 	sub->add_option("--log", options->log, "The messages that the NIC prints: error, warn, info or debug (VERBENA_LOG)")
 		->type_name("LEVEL")
 		->check(CLI::IsMember({"error", "warn", "info", "debug"}));
+	sub->add_option("--faults", options->faults,
+		   "Faults that the program's packets meet, as in loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,delay=2ms±1ms,"
+		   "rate=1G,partition=10s..12s,qp-error=1e-6,rnr=5%,seed=7; for some of them with peer=ADDRESS or qp=NUMBER; "
+		   "may be repeated (VERBENA_FAULTS)")
+		->type_name("LIST")
+		->allow_extra_args(false);
 	add_trace_options(*sub, *options);
 	sub->callback([options, &action, &program] {
 		action = [options, &program] {
