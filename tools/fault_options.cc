@@ -20,12 +20,14 @@ std::string message_of(const faults::Mistake& mistake) {
 
 }  // namespace
 
-std::expected<std::string, std::string> fault_text(const std::vector<std::string>& options) {
-	std::string text = fmt::format("{}", fmt::join(options, ";"));
-	const auto spec = faults::parse(text);
+std::expected<FaultText, std::string> fault_text(const std::vector<std::string>& options) {
+	FaultText result{fmt::format("{}", fmt::join(options, ";")), {}};
+	const auto spec = faults::parse(result.text);
 	if (!spec) return std::unexpected(message_of(spec.error()));
-	if (!spec->seed) text += fmt::format(";seed={}", secure_random<std::uint32_t>());
-	return text;
+	if (spec->seed) return result;
+	result.drawn = secure_random<std::uint32_t>();
+	result.text += fmt::format(";seed={}", *result.drawn);
+	return result;
 }
 
 }  // namespace verbena::tools

@@ -30,7 +30,9 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
 	if (!options.faults.empty()) {
 		const auto faults = fault_text(options.faults);
 		if (!faults) return complain(faults.error(), usage);
-		setenv("VERBENA_FAULTS", faults->c_str(), 1);
+		setenv("VERBENA_FAULTS", faults->text.c_str(), 1);
+		// A program that is killed prints no line at its end.
+		if (faults->drawn) fmt::print(stderr, "verbena: --faults seed={}\n", *faults->drawn);
 	}
 	const auto nic = find_nic();
 	if (!nic) return complain(nic.error(), cannot_run);

@@ -5,7 +5,7 @@
 // processes with the same text meet the same faults in both directions, and nothing is faulted
 // twice.
 //
-// Threads: under the engine's lock; summary() also when no thread runs any more.
+// Threads: under the engine's lock.
 // Owns: nothing but its counts; FaultyPath holds the packets.
 // Lifetime: made before the engine, which owns it.
 #pragma once

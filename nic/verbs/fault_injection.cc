@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <string>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -22,8 +23,9 @@ std::expected<std::unique_ptr<faults::Network>, int> network_of_environment() {
 	return std::make_unique<faults::Network>(std::move(*spec), seed, monotonic_now());
 }
 
-void report_faults(const faults::Network& network) {
-	log::answer("faults of %s (%d): %s", program_invocation_short_name, getpid(), network.summary().c_str());
+void report_faults(engine::Engine& engine) {
+	const std::string summary = engine.control([&](adapter::ChannelAdapter&) { return engine.network()->summary(); });
+	log::answer("faults of %s (%d): %s", program_invocation_short_name, getpid(), summary.c_str());
 }
 
 }  // namespace verbena::verbs

@@ -9,6 +9,7 @@
 #include <expected>
 #include <memory>
 
+#include "nic/engine/engine.h"
 #include "nic/faults/network.h"
 
 namespace verbena::verbs {
@@ -16,7 +17,8 @@ namespace verbena::verbs {
 // Null: the variable is not set.
 std::expected<std::unique_ptr<faults::Network>, int> network_of_environment();
 
-// Prints how many packets met which fault.
-void report_faults(const faults::Network&);
+// Prints how many packets of the engine met which fault. It must have a network. Throws as
+// Engine::leave_behind_nothing().
+void report_faults(engine::Engine&);
 
 }  // namespace verbena::verbs

@@ -270,7 +270,7 @@ namespace {
 	Process& p = process();
 	if (p.kernel) engine::attempt([&] { p.kernel->disconnect_all(); });
 	if (p.engine) engine::attempt([&] { p.engine->leave_behind_nothing(); });
-	if (p.engine && p.engine->network()) engine::attempt([&] { report_faults(*p.engine->network()); });
+	if (p.engine && p.engine->network()) engine::attempt([&] { report_faults(*p.engine); });
 }
 
 }  // namespace

@@ -163,8 +163,9 @@ def test_a_wrong_variable_keeps_the_nic_from_starting() -> None:
 
 
 def test_without_a_seed_a_random_one_is_printed(faulted: Faulted) -> None:
-    first, second = (counts(faulted.run("loss=1%", ["ibv_devinfo"])) for _ in range(2))
-    assert first["seed"] != second["seed"]
+    first, second = (faulted.run("loss=1%", ["ibv_devinfo"]) for _ in range(2))
+    assert counts(first)["seed"] != counts(second)["seed"]
+    assert f"verbena: --faults seed={counts(first)['seed']}\n" in first.output
 
 
 def test_the_bug_of_the_manual_is_found_and_mended(faulted: Faulted) -> None:
