@@ -147,6 +147,18 @@ VERBENA_LOG_FUNCTION(info)
 VERBENA_LOG_FUNCTION(debug)
 #undef VERBENA_LOG_FUNCTION
 
+void answer(const char* format, ...) {
+	const KeptErrno kept;
+	Line line;
+	line.append("verbena: ");
+	va_list arguments;
+	va_start(arguments, format);
+	line.append(format, arguments);
+	va_end(arguments);
+	line.append_end("\n");
+	write_line(line.text());
+}
+
 int refuse(int error, const char* format, ...) {
 	const bool full = error == EMFILE || error == ENFILE;
 	const Level level = full ? Level::error : Level::info;

@@ -56,6 +56,9 @@ inline bool wants_reasons() { return enabled(Level::info) || keep_reason.load(st
 [[gnu::cold, gnu::format(printf, 1, 2)]] void info(const char* format, ...);
 [[gnu::cold, gnu::format(printf, 1, 2)]] void debug(const char* format, ...);
 
+// Prints a line at every level: an answer that the user has asked for.
+[[gnu::cold, gnu::format(printf, 1, 2)]] void answer(const char* format, ...);
+
 // Refuses a call of the program: prints the reason, sets errno to `error` and returns `error`. For
 // functions that return errno values, and for those that only set it. The level is info, but error
 // for EMFILE and ENFILE: a full table of descriptors is no mistake in the call. Then the line ends

@@ -14,6 +14,7 @@
 #include "lib/metrics/export.h"
 #include "tools/child.h"
 #include "tools/commands.h"
+#include "tools/fault_options.h"
 #include "tools/launch.h"
 #include "tools/nic_metrics.h"
 #include "tools/traced_run.h"
@@ -24,6 +25,7 @@ namespace {
 struct RunOptions {
 	std::string devices;
 	std::string log;
+	std::vector<std::string> faults;
 	TraceOptions trace;
 	std::string metrics;  // [HOST:]PORT; empty: none
 	bool stats = false;
@@ -31,6 +33,13 @@ struct RunOptions {
 
 // Replaces this process by the program; returns, with an exit code, on failure and after a trace.
 int run(const std::vector<std::string>& command, const RunOptions& options) {
+	if (!options.faults.empty()) {
+		const auto faults = fault_text(options.faults);
+		if (!faults) return complain(faults.error(), usage);
+		setenv("VERBENA_FAULTS", faults->text.c_str(), 1);
+		// A program that is killed prints no line at its end.
+		if (faults->drawn) fmt::print(stderr, "verbena: --faults seed={}\n", *faults->drawn);
+	}
 	const auto nic = find_nic();
 	if (!nic) return complain(nic.error(), cannot_run);
 	const Program program = look(command);
@@ -96,7 +105,7 @@ void add_trace_options(CLI::App& sub, RunOptions& options) {
 void add_watch_options(CLI::App& sub, RunOptions& options) {
 	sub.add_option("--metrics", options.metrics,
 		   "Serve the counters of the program's NIC for Prometheus at http://HOST:PORT/metrics while it runs; 0: any "
-	       "port")
+		   "port")
 		->type_name("[HOST:]PORT");
 	sub.add_flag("--stats", options.stats, "Print the counters that are not 0 when the program ends (VERBENA_STATS)");
 }
@@ -117,6 +126,7 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		"  verbena run --trace=t.json --trace-only errors -- ./program\n"
 		"  verbena run --metrics 9400 -- ./server          counters and queue pairs for Prometheus\n"
 		"  verbena run --stats -- ./program                print what its NIC has counted, at the end\n"
+		"  verbena run --faults loss=1%,delay=2ms,seed=7 -- ./program    over a bad network (docs/faults.md)\n"
 		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
 		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");
 	auto options = std::make_shared<RunOptions>();
@@ -127,6 +137,12 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 	sub->add_option("--log", options->log, "The messages that the NIC prints: error, warn, info or debug (VERBENA_LOG)")
 		->type_name("LEVEL")
 		->check(CLI::IsMember({"error", "warn", "info", "debug"}));
+	sub->add_option("--faults", options->faults,
+		   "Faults that the program's packets meet, as in loss=1%,dup=0.5%,reorder=2%,corrupt=0.1%,delay=2ms±1ms,"
+		   "rate=1G,partition=10s..12s,qp-error=1e-6,rnr=5%,seed=7; for some of them with peer=ADDRESS or qp=NUMBER; "
+		   "may be repeated (VERBENA_FAULTS)")
+		->type_name("LIST")
+		->allow_extra_args(false);
 	add_trace_options(*sub, *options);
 	add_watch_options(*sub, *options);
 	sub->callback([options, &action, &program] {

@@ -66,6 +66,7 @@ QueuePair* ChannelAdapter::create_qp(const QpInit& init) {
 	if (!qp) return nullptr;
 	qp->cold = std::move(own_cold);
 	cold.qp = qp;
+	cold.created = ++created_;
 	qp->sq_stride = stride;
 	qp->sq_mask = entries - 1;
 	qp->sq = cold.send_ring.get();

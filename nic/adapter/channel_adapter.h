@@ -174,6 +174,7 @@ private:
 	QpTable table_;
 	cm::ConnectionManager connections_;
 	std::vector<std::pair<wire::Gid, transport::QueuePair*>> multicast_;
+	std::uint32_t created_ = 0;  // queue pairs so far
 };
 
 }  // namespace verbena::adapter

@@ -38,14 +38,16 @@ constexpr std::uint32_t polls_until_busy = 64;
 
 }  // namespace
 
-Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
+Engine::Engine(Events events, OwnProgress own, EpollSet epoll, std::unique_ptr<faults::Network> network)
 	: adapter_(secure_random<std::uint64_t>(), monotonic_now()),
 	  events_(events),
 	  own_(std::move(own)),
 	  epoll_(std::move(epoll)),
+	  network_(std::move(network)),
 	  neighbours_(adapter_, epoll_, own_, remotes_),
-	  remotes_(*this, adapter_, neighbours_, epoll_) {
+	  remotes_(*this, adapter_, neighbours_, epoll_, network_.get()) {
 	begin_direct();
+	own_.page().wire_only.store(network_ != nullptr, std::memory_order_relaxed);
 	adapter_.context().clock = monotonic_now;
 	adapter_.context().explain = explainer;
 	adapter_.connections().draw = secure_random<std::uint64_t>;
@@ -66,12 +68,12 @@ Engine::Engine(Events events, OwnProgress own, EpollSet epoll)
 	};
 }
 
-std::expected<std::unique_ptr<Engine>, int> Engine::start(Events events) {
+std::expected<std::unique_ptr<Engine>, int> Engine::start(Events events, std::unique_ptr<faults::Network> network) {
 	auto own = OwnProgress::create();
 	if (!own) return std::unexpected(own.error());
 	auto epoll = EpollSet::create();
 	if (!epoll) return std::unexpected(epoll.error());
-	std::unique_ptr<Engine> engine(new Engine(events, std::move(*own), std::move(*epoll)));
+	std::unique_ptr<Engine> engine(new Engine(events, std::move(*own), std::move(*epoll), std::move(network)));
 	engine->refresh_clock();
 	engine->progress_ = std::make_unique<Progress>(*engine, engine->own_, engine->epoll_, events);
 	if (const int error = engine->progress_->start()) return std::unexpected(error);
@@ -292,6 +294,7 @@ void Engine::leave_behind_nothing() {
 		sched_yield();
 		finish();
 	}
+	remotes_.let_go();
 	leave();
 }
 

@@ -61,7 +61,9 @@ public:
 		std::string (*status)(Engine&);
 	};
 
-	static std::expected<std::unique_ptr<Engine>, int> start(Events);
+	// `network`: the faults that the process's packets meet; null: none. All its packets then take
+	// UDP, also those to this host.
+	static std::expected<std::unique_ptr<Engine>, int> start(Events, std::unique_ptr<faults::Network> network = {});
 	~Engine();
 	Engine(const Engine&) = delete;
 	Engine& operator=(const Engine&) = delete;
@@ -148,6 +150,9 @@ public:
 	// Whether Events::counted is called, at the end of each step that may change a counter.
 	void watch_counters(bool watch) { counters_watched_.store(watch, std::memory_order_relaxed); }
 
+	// The faults that packets of this process meet; null: none.
+	const faults::Network* network() const { return network_.get(); }
+
 	// At the end of the process: acknowledgements that wait leave. Throws if this thread was
 	// interrupted in a pass, by the signal whose handler ends the process.
 	void leave_behind_nothing();
@@ -199,7 +204,7 @@ public:
 	Neighbours& neighbours() { return neighbours_; }
 
 private:
-	Engine(Events events, OwnProgress own, EpollSet epoll);
+	Engine(Events events, OwnProgress own, EpollSet epoll, std::unique_ptr<faults::Network> network);
 
 	// These six do not throw: a step that finds no memory is left for the next pass.
 	bool pass() noexcept;  // under the lock; true: packets moved
@@ -209,6 +214,7 @@ private:
 	void ring_doorbells() noexcept;
 	bool take_turns(transport::QueuePair& qp) noexcept;
 	void begin_direct();
+	bool is_wire_only(Place);  // the queue pairs of its owner are reached by UDP alone
 	void no_memory() noexcept;  // to call when a step of a pass threw
 	void deliver_touched();
 	void deliver_events();
@@ -233,6 +239,7 @@ private:
 	Events events_;
 	OwnProgress own_;
 	EpollSet epoll_;
+	std::unique_ptr<faults::Network> network_;
 	Neighbours neighbours_;
 	Remotes remotes_;
 	std::unordered_map<const transport::Outlet*, std::vector<wire::AddressPair>> addresses_;

@@ -259,6 +259,7 @@ void explain_flush(Context&, const QueuePair& qp, ErrorCause cause, std::uint32_
 		case ErrorCause::refused: s.add("it refused a request of its peer"); break;
 		case ErrorCause::receive: s.add("a receive request failed"); break;
 		case ErrorCause::program: s.add("the program called ibv_modify_qp with IBV_QPS_ERR, or disconnected"); break;
+		case ErrorCause::injected: s.add("--faults has broken it (qp-error)"); break;
 	}
 	s.add(", so %u sends and %u receives completed with IBV_WC_WR_FLUSH_ERR; ", sends, receives);
 	if (qp.outlet) {

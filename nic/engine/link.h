@@ -89,6 +89,9 @@ public:
 		return !is_self() && !outlet.closed && peer_.progress->cpu.load(std::memory_order_relaxed) == cpu;
 	}
 
+	// The peer's queue pairs are reached by UDP alone.
+	bool is_wire_only() const { return progress_->wire_only.load(std::memory_order_relaxed) != 0; }
+
 	// The number of rdma_cm services that the peer has released so far.
 	std::uint32_t services_released() const { return progress_->services_released.load(std::memory_order_acquire); }
 

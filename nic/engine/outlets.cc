@@ -39,15 +39,24 @@ std::expected<Outlet*, int> Engine::neighbour_outlet(Place place, bool patient) 
 	return control([&](adapter::ChannelAdapter&) { return neighbours_.finish_connect(*attempt, std::move(peer)); });
 }
 
+bool Engine::is_wire_only(Place place) {
+	return control([&](adapter::ChannelAdapter&) {
+		const Outlet* const outlet = neighbours_.find(place);
+		return outlet && outlet->lossless && static_cast<const Link*>(outlet->user)->is_wire_only();
+	});
+}
+
 std::expected<Outlet*, int> Engine::outlet_to(
 	const wire::AddressPair& addresses, bool local, wire::Qpn qpn, bool patient) {
 	if (abandoned_) return std::unexpected(EIO);
-	if (local) {
-		auto outlet = neighbour_outlet(Place::block(block_of(qpn)), patient);
+	const Place owner = Place::block(block_of(qpn));
+	if (local && !network_) {
+		auto outlet = neighbour_outlet(owner, patient);
 		// The address is this host's, and none of this user's processes owns the QPN. It may be
 		// another user's, or unused. Requests leave by UDP and are lost there.
-		if (!outlet) explain_refusal(outlet.error(), Place::block(block_of(qpn)), "the peer's queue pair");
-		if (outlet || outlet.error() != ECONNREFUSED) return outlet;
+		if (!outlet) explain_refusal(outlet.error(), owner, "the peer's queue pair");
+		const bool takes_wire = outlet ? is_wire_only(owner) : outlet.error() == ECONNREFUSED;
+		if (!takes_wire) return outlet;
 	}
 	return wire_outlet(addresses, For::packets);
 }
@@ -55,9 +64,11 @@ std::expected<Outlet*, int> Engine::outlet_to(
 std::expected<Outlet*, int> Engine::service_outlet(
 	const wire::AddressPair& addresses, bool local, cm::ServiceId service) {
 	if (abandoned_) return std::unexpected(EIO);
-	if (!local) return wire_outlet(addresses, For::management);
-	auto outlet = neighbour_outlet(Place::service(service.value));
-	if (!outlet) explain_refusal(outlet.error(), Place::service(service.value), "the peer's port");
+	const Place owner = Place::service(service.value);
+	if (!local || network_) return wire_outlet(addresses, For::management);
+	auto outlet = neighbour_outlet(owner);
+	if (outlet && is_wire_only(owner)) return wire_outlet(addresses, For::management);
+	if (!outlet) explain_refusal(outlet.error(), owner, "the peer's port");
 	return outlet;
 }
 

@@ -15,7 +15,8 @@ constexpr std::size_t touched_bytes_max = 6 << 20;
 }  // namespace
 
 Nanoseconds Remotes::upkeep_due() const {
-	const Nanoseconds due = std::min(paths_.next_sweep(), relay_.retry_due());
+	Nanoseconds due = std::min(paths_.next_sweep(), relay_.retry_due());
+	for (const Remote* const remote : unsettled_) due = std::min(due, remote->due());
 	return retired_.empty() ? due : std::min(due, adapter_.context().now + retired_pause);
 }
 

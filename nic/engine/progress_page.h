@@ -40,6 +40,9 @@ struct ProgressPage {
 	std::atomic<std::uint32_t> services_released;
 	// The processor to which a peer moved the progress thread last; -1: none has.
 	std::atomic<int> moved_to;
+	// Not 0: queue pairs and connections of this process take UDP also on this host, because its
+	// packets meet faults (nic/faults). Links carry only packets that reached the wrong process.
+	std::atomic<std::uint32_t> wire_only;
 
 	alignas(128) std::atomic<std::uint32_t> armed_epoch;
 	std::atomic<std::uint32_t> request_epoch;

@@ -1,13 +1,16 @@
 // The path to one address of another host: an outlet over UDP.
 //
 // Threads: under the engine's lock.
-// Owns: the private ring that the path drains into UDP packets; not the socket. A path keeps the
-//   memory that its largest burst has touched, until trim().
+// Owns: the path, with the private ring that it drains into UDP packets; not the socket. A path
+//   keeps the memory that its largest burst has touched, until trim().
 // Lifetime: neither copied nor moved, because the outlet points here.
 #pragma once
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "nic/engine/interfaces.h"
 #include "nic/link/udp_path.h"
@@ -17,34 +20,33 @@ namespace verbena::engine {
 
 class Remote {
 public:
+	// Makes a path: a link::UdpPath, or one that is derived from it.
+	using MakePath = std::function<std::unique_ptr<link::UdpPath>(const link::UdpPathOptions&)>;
+
 	// `peer`: the same for all paths between the same two addresses.
-	Remote(link::UdpLink& udp, const wire::AddressPair& addresses, std::uint64_t peer)
-		: addresses_(addresses), path_(udp, options_for(addresses)) {
-		outlet.slots.attach(path_.direction());
-		outlet.lossless = false;
+	Remote(const MakePath& make, const wire::AddressPair& addresses, std::uint64_t peer)
+		: Remote(addresses, make(options_for(addresses))) {
 		outlet.peer = peer;
-		outlet.user = this;
 	}
 
 	// The outlet for management datagrams, to any address of either family.
-	explicit Remote(link::UdpLink& udp) : path_(udp, options_for_management()) {
-		outlet.slots.attach(path_.direction());
-		outlet.lossless = false;
-		outlet.addressed = true;
-		outlet.user = this;
-	}
+	explicit Remote(const MakePath& make) : Remote({}, make(options_for_management())) { outlet.addressed = true; }
 
 	transport::Outlet outlet;
 
 	// Sends what was written to the outlet. False: the socket has no room for all of it; call
 	// again later.
 	bool transmit() {
-		blocked_ = !path_.transmit();
+		blocked_ = !path_->transmit();
 		if (blocked_) return false;
 		burst_ = std::max(burst_, outlet.slots.rewind());
 		return true;
 	}
 	bool blocked() const { return blocked_; }
+	// When a blocked path is to be tried again, or `never` if a later pass is early enough.
+	Nanoseconds due() const { return path_->due(); }
+	// The process ends: what the path has kept leaves now.
+	void finish() { path_->finish(); }
 	// True if neither a packet nor a queue pair waits at the outlet, and no list of a pass has it.
 	bool is_at_rest() { return !blocked_ && !outlet.touched && !outlet.waiting_first && outlet.slots.drained(); }
 
@@ -54,7 +56,7 @@ public:
 	}
 	// Gives that memory back; only if the path is at rest.
 	void trim() {
-		path_.trim();
+		path_->trim();
 		burst_ = 0;
 		trimmed_at_ = outlet.slots.published();
 	}
@@ -63,7 +65,7 @@ public:
 	const wire::AddressPair& addresses() const { return addresses_; }
 	std::uint64_t published() const { return outlet.slots.published(); }
 	// The errno of an ICMP message about the destination, if one came within `age`; otherwise 0.
-	int unreachable(Nanoseconds age) { return recent_error(path_.unreachable(), age); }
+	int unreachable(Nanoseconds age) { return recent_error(path_->unreachable(), age); }
 	static int recent_error(const std::optional<link::UnreachableHosts::Report>& report, Nanoseconds age) {
 		return report && monotonic_now() - report->at <= age ? report->error : 0;
 	}
@@ -80,6 +82,13 @@ public:
 	static bool is_one_family(const wire::AddressPair& a) { return family_of(a.source) == family_of(a.destination); }
 
 private:
+	Remote(const wire::AddressPair& addresses, std::unique_ptr<link::UdpPath> path)
+		: addresses_(addresses), path_(std::move(path)) {
+		outlet.slots.attach(path_->direction());
+		outlet.lossless = false;
+		outlet.user = this;
+	}
+
 	static link::Family family_of(const std::uint8_t (&bytes)[16]) {
 		wire::Gid gid;
 		std::memcpy(gid.data(), bytes, 16);
@@ -120,7 +129,7 @@ private:
 	}
 
 	wire::AddressPair addresses_{};
-	link::UdpPath path_;
+	std::unique_ptr<link::UdpPath> path_;
 	bool blocked_ = false;
 	std::uint32_t burst_ = 0;  // the most bytes of payload at once since trim()
 	std::uint64_t trimmed_at_ = 0;  // published() at the last trim()

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/cancellation.h"
+#include "nic/faults/faulty_path.h"
+#include "nic/transport/answers.h"
 
 namespace verbena::engine {
 
@@ -24,10 +26,12 @@ constexpr std::size_t held_max = 256;
 
 }  // namespace
 
-Remotes::Remotes(Engine& engine, adapter::ChannelAdapter& adapter, Neighbours& neighbours, EpollSet& epoll)
+Remotes::Remotes(
+	Engine& engine, adapter::ChannelAdapter& adapter, Neighbours& neighbours, EpollSet& epoll, faults::Network* network)
 	: adapter_(adapter),
 	  neighbours_(neighbours),
 	  epoll_(epoll),
+	  network_(network),
 	  connector_(engine, [this](adapter::ChannelAdapter&, Place owner, std::expected<transport::Outlet*, int> outlet) {
 		  release_held(owner, outlet);
 	  }) {}
@@ -67,6 +71,11 @@ int Remotes::bring_up(link::Family family) {
 	return relay_.begin(*udp_, family, adapter_.context().now) ? 0 : udp_->error(family);
 }
 
+std::unique_ptr<link::UdpPath> Remotes::make_path(const link::UdpPathOptions& options) {
+	if (network_) return std::make_unique<faults::FaultyPath>(*udp_, options, *network_, adapter_);
+	return std::make_unique<link::UdpPath>(*udp_, options);
+}
+
 std::expected<transport::Outlet*, int> Remotes::outlet_to(const wire::AddressPair& addresses) {
 	if (Remote* known = paths_.find(addresses)) return &known->outlet;
 	if (const int error = open_for(addresses)) return std::unexpected(error);
@@ -78,12 +87,15 @@ std::expected<transport::Outlet*, int> Remotes::outlet_to(const wire::AddressPai
 	if (paths_.full()) return std::unexpected(ENOSPC);
 	const Remote* same_ends = paths_.find_between(addresses);
 	const std::uint64_t peer = same_ends ? same_ends->outlet.peer : ++pairs_;
-	return &paths_.add(std::make_unique<Remote>(*udp_, addresses, peer), now).outlet;
+	const auto make = [this](const link::UdpPathOptions& options) { return make_path(options); };
+	return &paths_.add(std::make_unique<Remote>(make, addresses, peer), now).outlet;
 }
 
 std::expected<transport::Outlet*, int> Remotes::management_outlet(const wire::AddressPair& addresses) {
 	if (const int error = open_for(addresses)) return std::unexpected(error);
-	if (!management_) management_ = std::make_unique<Remote>(*udp_);
+	if (!management_)
+		management_ =
+			std::make_unique<Remote>([this](const link::UdpPathOptions& options) { return make_path(options); });
 	return &management_->outlet;
 }
 
@@ -127,7 +139,8 @@ bool Remotes::pass() {
 	if (!unsettled_.empty()) [[unlikely]]
 		std::erase_if(unsettled_, [&](Remote* remote) {
 			if (remote->blocked() && remote->transmit()) moved = true;
-			if (remote->outlet.waiting_first && !remote->blocked()) adapter_.resume(remote->outlet);
+			// A path that delays its packets is blocked, and has room all the same.
+			if (remote->outlet.waiting_first && remote->outlet.slots.drained()) adapter_.resume(remote->outlet);
 			return !remote->blocked() && !remote->outlet.waiting_first;
 		});
 	return moved;
@@ -142,6 +155,10 @@ bool Remotes::blocked() const {
 	return std::ranges::any_of(unsettled_, [](const Remote* remote) { return remote->blocked(); });
 }
 
+void Remotes::let_go() {
+	for (Remote* const remote : unsettled_) remote->finish();
+}
+
 void Remotes::note_unsettled(Remote& remote) {
 	if (std::ranges::find(unsettled_, &remote) == unsettled_.end()) unsettled_.push_back(&remote);
 }
@@ -154,11 +171,25 @@ Remote* Remotes::from(const wire::AddressPair& addresses) {
 }
 
 void Remotes::handle(const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
-	if (Remote* remote = from(addresses)) return adapter_.handle_slot(remote->outlet, slot, payload, addresses);
+	if (Remote* remote = from(addresses)) {
+		if (network_) [[unlikely]]
+			if (refuses(*remote, slot)) return;
+		return adapter_.handle_slot(remote->outlet, slot, payload, addresses);
+	}
 	if (!wire::facts(slot.opcode()).deth) return;
 	// A datagram from an address to which there is no path: it needs no answer.
 	static transport::Outlet nowhere{.lossless = false};
 	adapter_.handle_slot(nowhere, slot, payload, addresses);
+}
+
+// Answers a request by an RNR NAK if the faults say so.
+bool Remotes::refuses(const Remote& remote, const wire::Slot& slot) {
+	transport::QueuePair* const qp = adapter_.queue_pairs().find(slot.destination());
+	const bool receives = qp && qp->type == transport::QpType::rc && qp->outlet &&
+		qp->outlet->peer == remote.outlet.peer && qp->state == transport::QpState::rts;
+	if (!receives || !network_->refuses(adapter_, *qp, slot)) return false;
+	transport::refuse(adapter_.context(), *qp, transport::Verdict::rnr);
+	return true;
 }
 
 // The owner of a management datagram, if it is another process of this host.

@@ -38,14 +38,17 @@
 #include "nic/engine/path_table.h"
 #include "nic/engine/port_relay.h"
 #include "nic/engine/remote.h"
+#include "nic/faults/network.h"
 
 namespace verbena::engine {
 
 class Remotes : public ForwardedPackets {
 public:
-	// `engine` is for the Connector's thread, and `epoll` watches the UDP sockets. All four
-	// arguments must outlive this object.
-	Remotes(Engine& engine, adapter::ChannelAdapter& adapter, Neighbours& neighbours, EpollSet& epoll);
+	// `engine` is for the Connector's thread, and `epoll` watches the UDP sockets. All arguments
+	// must outlive this object.
+	// `network`: the faults that packets meet; null: none.
+	Remotes(Engine& engine, adapter::ChannelAdapter& adapter, Neighbours& neighbours, EpollSet& epoll,
+		faults::Network* network);
 	Remotes(const Remotes&) = delete;
 	Remotes& operator=(const Remotes&) = delete;
 
@@ -99,6 +102,8 @@ public:
 	}
 	// True if packets of any path wait for room in a socket.
 	bool blocked() const;
+	// The process ends: packets that faults have delayed leave now.
+	void let_go();
 	// Retires the paths that are not used any more and frees those that were retired, if nothing
 	// points at them; calls `freed` for the outlet of each. Takes the port if another user has
 	// released it. To call at `upkeep_due()`, or earlier.
@@ -142,7 +147,9 @@ private:
 	};
 
 	int open();  // 0 or an errno value
+	std::unique_ptr<link::UdpPath> make_path(const link::UdpPathOptions&);
 	void handle(const wire::Slot&, const std::byte* payload, const wire::AddressPair&);
+	bool refuses(const Remote&, const wire::Slot&);
 	void forward(Place owner, const link::UdpPacket&);
 	void forward_to(transport::Outlet&, std::span<const std::byte> payload, std::span<const std::byte> rest);
 	void release_held(Place, std::expected<transport::Outlet*, int>);
@@ -165,6 +172,7 @@ private:
 	adapter::ChannelAdapter& adapter_;
 	Neighbours& neighbours_;
 	EpollSet& epoll_;
+	faults::Network* network_;
 	std::unique_ptr<link::UdpLink> udp_;
 	PortRelay relay_;
 	PathTable<Remote> paths_;

@@ -176,13 +176,27 @@ void UdpPath::trim() {
 	discard(std::begin(direction_->arena), std::end(direction_->arena));
 }
 
+std::uint32_t UdpPath::interface_for(const wire::Flow& flow) const {
+	const bool needs_interface = addressed_ && interface_of_ && is_link_local(flow.destination);
+	return needs_interface ? interface_of_(flow.source) : interface_index_;
+}
+
+SendOutcome UdpPath::send_packet(const wire::Flow& flow, std::span<std::byte> bytes) {
+	iovec piece{.iov_base = bytes.data(), .iov_len = bytes.size()};
+	return link_.send({.flow = flow,
+		.interface_index = interface_for(flow),
+		.pieces = {&piece, 1},
+		.packets = 1,
+		.bytes = bytes.size(),
+		.segment_bytes = bytes.size()});
+}
+
 bool UdpPath::transmit() {
 	while (cursor_.reader.ready()) {
 		const Cursor start = cursor_;
 		Batch batch(unbatched_left_ != 0 || !link_.segmentation() ? 1 : UdpBatch::packets_max);
 		fill(batch);
-		const bool needs_interface = addressed_ && interface_of_ && is_link_local(batch.flow().destination);
-		switch (batch.send(link_, needs_interface ? interface_of_(batch.flow().source) : interface_index_)) {
+		switch (batch.send(link_, interface_for(batch.flow()))) {
 			case SendOutcome::blocked: cursor_ = start; return false;
 			// Go back and send these packets one by one, so that only those above the route's MTU
 			// are lost.

@@ -41,6 +41,7 @@ struct UdpPathOptions {
 class UdpPath {
 public:
 	UdpPath(UdpLink& link, const UdpPathOptions& options);
+	virtual ~UdpPath() = default;
 	UdpPath(const UdpPath&) = delete;
 	UdpPath& operator=(const UdpPath&) = delete;
 
@@ -50,7 +51,12 @@ public:
 
 	// Sends all published slots, in order. Returns false if the socket is full and slots are left;
 	// the caller then calls transmit() again in a later pass.
-	bool transmit();
+	virtual bool transmit();
+	// When to call transmit() again although nothing was written; `never` if a later pass is early
+	// enough.
+	virtual Nanoseconds due() const { return never; }
+	// The process ends: sends what a derived path has kept.
+	virtual void finish() {}
 
 	// Gives the memory of slots and payloads back to the kernel, until it is written again. All
 	// published slots must have been sent.
@@ -60,6 +66,13 @@ public:
 
 	// UdpLink::unreachable() for the destination.
 	std::optional<UnreachableHosts::Report> unreachable() { return link_.unreachable(flow_.destination); }
+
+protected:
+	wire::SlotReader& reader() { return cursor_.reader; }
+	// The addresses and ports of the packets of a slot.
+	wire::Flow flow_of(const wire::Slot& slot) const;
+	// Sends one packet, as UdpLink::send().
+	SendOutcome send_packet(const wire::Flow& flow, std::span<std::byte> bytes);
 
 private:
 	struct Unmap {
@@ -73,7 +86,7 @@ private:
 	class Batch;
 
 	void fill(Batch& batch);
-	wire::Flow flow_of(const wire::Slot& slot) const;
+	std::uint32_t interface_for(const wire::Flow& flow) const;
 
 	UdpLink& link_;
 	wire::Flow flow_;

@@ -33,6 +33,10 @@ enum class Kind : std::uint8_t {
 	waits,  // the requester waits; `code` is a Wait, `address` the pause in nanoseconds or 0
 	why,  // an explanation. Bytes: the text
 	asynchronous,  // an asynchronous event; `code` is an ibv_event_type
+	// A packet has met a fault of `verbena run --faults`. `code` is a Fault, `status` the BTH
+	// opcode, `key` and `number` are the queue pair and the packet, counted from the first of each,
+	// and `id` says how often the packet was sent before.
+	fault,
 	count
 };
 
@@ -41,6 +45,18 @@ enum class Wait : std::uint8_t {
 	not_ready,  // after an RNR NAK
 	not_receiving,  // the peer has no queue pair that can receive
 	again,  // it sends again from `psn` on, because a packet was lost or its answer was
+	count
+};
+
+enum class Fault : std::uint8_t {
+	lost,
+	parted,  // lost in a partition
+	duplicated,
+	reordered,
+	corrupted,
+	line_full,  // lost, because too many packets waited for the line
+	not_ready,  // a request that arrived was answered by an RNR NAK
+	qp_error,  // its queue pair went to the error state
 	count
 };
 

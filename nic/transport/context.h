@@ -28,6 +28,7 @@ enum class AsyncEvent : std::uint8_t {
 	communication_established,
 	sq_drained,
 	last_wqe_reached,
+	qp_fatal,
 	srq_limit_reached,
 	cq_error,
 };
@@ -85,6 +86,7 @@ enum class ErrorCause : std::uint8_t {
 	refused,  // as a responder, it refused a request
 	receive,  // a receive request failed
 	program,  // ibv_modify_qp
+	injected,  // a fault of `verbena run --faults`
 };
 
 struct Context;

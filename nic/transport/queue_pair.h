@@ -126,6 +126,7 @@ struct ColdQueuePair : TimerEntry {
 	struct QueuePair* qp = nullptr;
 	void* user = nullptr;  // the verbs object; the transport only passes it on in events
 	std::uint32_t protection_domain = 0;
+	std::uint32_t created = 0;  // its number in the order of creation, from 1
 	QueuePairAttributes attributes;
 	std::uint16_t send_segments_max = 1;
 	std::uint16_t inline_max = 0;

@@ -81,8 +81,10 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 	if (!found) return Unexpected(found.error());
 	const std::shared_ptr<Id>& id = *found;
 	const wire::AddressPair pair = pair_of(*id);
-	const bool local = id->destination.is_loopback() || host_.is_local(id->destination.gid());
-	const auto outlet = engine_->service_outlet(pair, local, id->remote_service());
+	const bool on_this_host = id->destination.is_loopback() || host_.is_local(id->destination.gid());
+	const auto outlet = engine_->service_outlet(pair, on_this_host, id->remote_service());
+	// A process whose packets meet faults is reached as one of another host.
+	const bool local = on_this_host && !(outlet && *outlet && !(*outlet)->lossless);
 	return locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
 		if (id->state != State::connecting) return {};
 		if (!outlet && !is_without_service(outlet.error())) {

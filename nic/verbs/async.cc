@@ -57,7 +57,7 @@ void deliver_async_event(const transport::RaisedEvent& raised) {
 			break;
 		default: {
 			static constexpr ibv_event_type types[] = {IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR,
-				IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_QP_LAST_WQE_REACHED};
+				IBV_EVENT_COMM_EST, IBV_EVENT_SQ_DRAINED, IBV_EVENT_QP_LAST_WQE_REACHED, IBV_EVENT_QP_FATAL};
 			event.event_type = types[static_cast<int>(raised.kind)];
 			event.element.qp = static_cast<SoftQp*>(raised.object)->base();
 			context = event.element.qp->context;

@@ -21,6 +21,7 @@
 #include "nic/trace/trace.h"
 #include "nic/ucma/interpose.h"
 #include "nic/verbs/devices.h"
+#include "nic/verbs/fault_injection.h"
 #include "nic/verbs/open_counters.h"
 #include "nic/verbs/provider.h"
 #include "nic/verbs/traced_path.h"
@@ -195,8 +196,11 @@ std::expected<engine::Engine*, int> process_engine() {
 		if (const int error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child))
 			return std::unexpected(error);
 	p.fork_handler = true;
+	auto network = network_of_environment();
+	if (!network) return std::unexpected(network.error());
 	auto started = engine::Engine::start({deliver_completion_event, deliver_async_event, deliver_connection_event,
-		interfaces_changed, show_counters, status_text});
+											 interfaces_changed, show_counters, status_text},
+		std::move(*network));
 	if (!started) {
 		engine::explain_no_start(started.error());
 		return std::unexpected(started.error());
@@ -297,6 +301,7 @@ void print_stats(engine::Engine& engine) {
 	if (p.engine && std::getenv("VERBENA_STATS")) engine::attempt([&] { print_stats(*p.engine); });
 	if (p.kernel) engine::attempt([&] { p.kernel->disconnect_all(); });
 	if (p.engine) engine::attempt([&] { p.engine->leave_behind_nothing(); });
+	if (p.engine && p.engine->network()) engine::attempt([&] { report_faults(*p.engine); });
 }
 
 }  // namespace

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ADAPTER = {"nic/transport", "nic/cm", "nic/wire", "nic/memory", "nic/queues", "base"}
-ENGINE = {"nic/adapter", "nic/link", "nic/trace", "nic/status"} | ADAPTER
+BELOW_FAULTS = {"nic/adapter", "nic/link", "nic/trace"} | ADAPTER
+ENGINE = {"nic/faults", "nic/faults/spec", "nic/status"} | BELOW_FAULTS
 
 EXPERIMENTS = {"bench/rcud", "bench/connect", "bench/scale", "bench/kv", "bench/rpc"}
 MEASUREMENT = {
@@ -37,8 +38,10 @@ FLOORS: dict[str, set[str]] = {
     "nic/transport": {"nic/wire", "nic/memory", "nic/queues", "base"},
     "nic/adapter": ADAPTER,
     "nic/observe": {"nic/trace", "nic/adapter"} | ADAPTER,
+    "nic/faults/spec": {"base"},
+    "nic/faults": {"nic/faults/spec"} | BELOW_FAULTS,
     "nic/engine": ENGINE,
-    "nic/sim": ENGINE,
+    "nic/sim": BELOW_FAULTS,
     "nic/presence": {"base"},
     "nic/heap": {"base"},
     "nic/verbs": {"nic/ucma", "nic/engine", "nic/observe", "nic/presence", "nic/heap"} | ENGINE,
@@ -68,6 +71,7 @@ FLOORS: dict[str, set[str]] = {
     "tools": {
         "nic/trace/read",
         "nic/status",
+        "nic/faults/spec",
         "lib/include",
         "lib/metrics",
         "lib/async",

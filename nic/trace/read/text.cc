@@ -86,6 +86,21 @@ std::string wait_text(const Record& r) {
 	return text;
 }
 
+constexpr std::string_view fault_names[] = {
+	"lost", "partition", "duplicated", "reordered", "corrupted", "line_full", "rnr", "qp_error"};
+static_assert(std::size(fault_names) == static_cast<std::size_t>(Fault::count));
+
+std::string_view fault_name(std::uint8_t code) { return code < std::size(fault_names) ? fault_names[code] : "?"; }
+
+std::string fault_text(const Record& r) {
+	std::string text = fmt::format("qp 0x{:x} {} 0x{:x}: fault {}: {} psn 0x{:06x}", r.qpn,
+		r.code == static_cast<std::uint8_t>(Fault::not_ready) ? "<-" : "->", r.peer, fault_name(r.code),
+		packet_name(r.status), r.psn);
+	if (r.key) text += fmt::format(" (packet {} of queue pair {})", r.number, r.key);
+	if (r.id) text += fmt::format(", sent {} time{} before", r.id, r.id == 1 ? "" : "s");
+	return text;
+}
+
 std::string describe(const Event& event) {
 	const Record& r = event.record;
 	switch (r.kind) {
@@ -106,12 +121,13 @@ std::string describe(const Event& event) {
 		case Kind::polled: return poll_text(event);
 		case Kind::waits: return wait_text(r);
 		case Kind::why: return fmt::format("why: {}", event.bytes);
+		case Kind::fault: return fault_text(r);
 		default: return {};
 	}
 }
 
 constexpr std::string_view kind_names[] = {"", "verb", "refusal", "post_send", "post_recv", "sent", "arrived",
-	"acknowledged", "acknowledgement", "finished", "received", "polled", "waits", "why", "asynchronous"};
+	"acknowledged", "acknowledgement", "finished", "received", "polled", "waits", "why", "asynchronous", "fault"};
 static_assert(std::size(kind_names) == static_cast<std::size_t>(Kind::count));
 
 void add_message(nlohmann::ordered_json& json, const Event& event) {
@@ -162,6 +178,14 @@ void add_fields(nlohmann::ordered_json& json, const Event& event) {
 			json["syndrome"] = r.status;
 			break;
 		case Kind::waits: json["ns"] = r.address; break;
+		case Kind::fault:
+			json["fault"] = fault_name(r.code);
+			json["opcode"] = packet_name(r.status);
+			json["psn"] = r.psn;
+			json["queue_pair"] = r.key;
+			json["packet"] = r.number;
+			json["times_before"] = r.id;
+			break;
 		default: break;
 	}
 	if (r.kind == Kind::finished) {
@@ -169,7 +193,7 @@ void add_fields(nlohmann::ordered_json& json, const Event& event) {
 		json["packets"] = r.count;
 		json["direct"] = (r.flags & flag_direct) != 0;
 	}
-	if (r.key) json["remote_address"] = r.address, json["rkey"] = r.key;
+	if (r.key && r.kind != Kind::fault) json["remote_address"] = r.address, json["rkey"] = r.key;
 	if (!event.reason.empty()) json["reason"] = event.reason;
 }
 

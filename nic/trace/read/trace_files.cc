@@ -153,7 +153,8 @@ bool Event::failed() const {
 	switch (record.kind) {
 		case Kind::verb: return record.number != 0;
 		case Kind::refusal:
-		case Kind::why: return true;
+		case Kind::why:
+		case Kind::fault: return true;
 		case Kind::posted_send:
 		case Kind::posted_receive:
 		case Kind::finished:
