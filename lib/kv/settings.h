@@ -71,9 +71,10 @@ inline channel::RcOptions rc_options(const Settings& settings) {
 }
 
 // A server's channel options. Its registered memory is that for long messages, which the store
-// copies, and for the keys that it publishes; the store registers its own. Values are assembled in
-// this memory, whose limit slows the clients down (backpressure). With the first credits that a
-// connection gets, all connections together leave an eighth of the receive buffers free.
+// copies, and for the keys that it publishes; the store registers its own. There is room for the
+// longest message at least, and the limit slows the clients down (backpressure). With the first
+// credits that a connection gets, all connections together leave an eighth of the receive buffers
+// free.
 inline channel::RcOptions server_rc_options(const Settings& settings, std::uint32_t longest_value) {
 	channel::RcOptions options = rc_options(settings);
 	options.units_max = std::max(static_cast<std::uint32_t>(Budget::units_bytes / options.unit_bytes),
@@ -81,8 +82,9 @@ inline channel::RcOptions server_rc_options(const Settings& settings, std::uint3
 	const std::uint32_t each = options.units_max / 8 * 7 / std::max(settings.connections_max, 1u);
 	options.window.first = std::clamp(
 		each - std::min(each, channel::control_kinds), std::min(options.window.first, 2u), options.window.first);
-	options.memory.max = std::max(Budget::messages_bytes,
-							 channel::MemoryPool::block_size(std::size_t{longest_value} + message_max - value_max)) +
+	options.eager_max = options.message_max =
+		std::max(static_cast<std::uint32_t>(Budget::messages_bytes), longest_value + (message_max - value_max));
+	options.memory.max = channel::MemoryPool::block_size(options.message_max) +
 		(settings.one_sided == 0 ? 0 : channel::MemoryPool::block_size(settings.one_sided));
 	return options;
 }

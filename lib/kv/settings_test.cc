@@ -46,6 +46,7 @@ TEST(KvSettings, AServersMessagesHaveRoomForTheLongestOneAndForTheIndex) {
 	for (const std::uint32_t longest : {1u << 20, 20u << 20, value_max}) {
 		const std::size_t without = server_rc_options({}, longest).memory.max;
 		EXPECT_GE(without, std::max<std::size_t>(Budget::messages_bytes, longest + key_max));
+		EXPECT_GE(without, server_rc_options({}, longest).message_max);
 		EXPECT_GE(server_rc_options({.one_sided = 3 << 20}, longest).memory.max, without + (3 << 20));
 	}
 }

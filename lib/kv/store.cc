@@ -124,9 +124,10 @@ Value Store::make(std::string_view key, std::size_t size) {
 }
 
 void Store::destroy(Item* item) {
-	used_ -= cost_of(*item);
+	const std::size_t bytes = item_bytes(item->key_length, item->value_length);
+	used_ -= Arena::block_size(bytes);
 	credit_ -= item->credit;
-	arena_.give_back(reinterpret_cast<std::byte*>(item));
+	arena_.give_back(reinterpret_cast<std::byte*>(item), bytes);
 }
 
 bool Store::movable(const std::byte* block) {

@@ -9,7 +9,7 @@ namespace verbena::kv {
 Arena::Arena(std::size_t bytes_max, Memory& memory, Holder& holder)
 	: memory_(memory), holder_(holder), bytes_max_(std::min(bytes_max, bytes_most)) {}
 
-std::byte* Arena::take(std::size_t bytes) {
+std::byte* Arena::take_new(std::size_t bytes) {
 	std::byte* block = nullptr;
 	if (bytes <= block_max) {
 		block = take_block(class_of(bytes));
@@ -32,6 +32,7 @@ std::byte* Arena::take_block(std::uint32_t size_class) {
 	page.kind = Page::Kind::blocks;
 	page.size_class = static_cast<std::uint8_t>(size_class);
 	page.free_blocks = shape.all();
+	page.free_count = shape.blocks;
 	page.list = unlisted;
 	classes_[size_class].free_blocks += shape.blocks;
 	list(run);
@@ -46,6 +47,7 @@ std::byte* Arena::take_listed(std::uint32_t size_class) {
 		Page& page = extents_.at(run);
 		const auto index = static_cast<unsigned>(std::countr_zero(page.free_blocks));
 		page.free_blocks &= page.free_blocks - 1;
+		--page.free_count;
 		--all.free_blocks;
 		list(run);
 		return block_at(run, index);
@@ -73,21 +75,23 @@ bool Arena::grow(std::uint32_t pages) {
 	return true;
 }
 
-void Arena::give_back(std::byte* block) {
+void Arena::flush() {
+	for (Kept& kept : kept_)
+		while (kept.count > 0) free(kept.blocks[--kept.count]);
+}
+
+void Arena::free(std::byte* block) {
 	const std::uint32_t first = extents_.at(extents_.number_of(block)).first;
 	Page& page = extents_.at(first);
-	if (page.kind == Page::Kind::whole) {
-		in_use_ -= page.pages * Extents::page_bytes;
-		return extents_.give_back(first);
-	}
+	if (page.kind == Page::Kind::whole) return extents_.give_back(first);
 	const RunShape& shape = shape_of(page);
 	const auto offset = static_cast<std::uint32_t>(block - extents_.address(first));
-	const std::uint64_t bit = std::uint64_t{1} << (offset / shape.block_bytes);
+	const std::uint64_t bit = std::uint64_t{1} << shape.index_at(offset);
 	check(page.kind == Page::Kind::blocks && (page.free_blocks & bit) == 0, "a block is given back once");
-	in_use_ -= shape.block_bytes;
 	page.free_blocks |= bit;
+	++page.free_count;
 	++classes_[page.size_class].free_blocks;
-	if (page.free_blocks != shape.all()) return list(first);
+	if (page.free_count != shape.blocks) return list(first);
 	unlist(first);
 	classes_[page.size_class].free_blocks -= shape.blocks;
 	extents_.give_back(first);
@@ -96,9 +100,9 @@ void Arena::give_back(std::byte* block) {
 // Puts a run into the list for its number of free blocks, or into none if it has no free block.
 void Arena::list(std::uint32_t run) {
 	Page& page = extents_.at(run);
-	const auto free = static_cast<unsigned>(std::popcount(page.free_blocks));
-	const auto wanted =
-		static_cast<std::uint8_t>(free == 0 ? unlisted : (free - 1) * list_count / shape_of(page).blocks);
+	const unsigned times = (page.free_count - 1u) * list_count, blocks = shape_of(page).blocks;
+	const auto wanted = static_cast<std::uint8_t>(
+		page.free_count == 0 ? unlisted : (times >= blocks) + (times >= 2 * blocks) + (times >= 3 * blocks));
 	if (page.list == wanted) return;
 	unlist(run);
 	page.list = wanted;
@@ -132,7 +136,8 @@ const char* Arena::broken() const {
 				in_use += page.pages * Extents::page_bytes;
 				continue;
 			}
-			const auto free_here = static_cast<std::size_t>(std::popcount(page.free_blocks));
+			const std::size_t free_here = page.free_count;
+			if (std::popcount(page.free_blocks) != page.free_count) return "the free blocks are counted";
 			if (free_here == shape_of(page).blocks) return "a run has a block in use";
 			free[page.size_class] += free_here;
 			in_use += (shape_of(page).blocks - free_here) * shape_of(page).block_bytes;
@@ -142,9 +147,10 @@ const char* Arena::broken() const {
 	for (std::uint32_t i = 0; i < class_count; ++i) {
 		for (const std::uint32_t first : classes_[i].lists)
 			for (std::uint32_t run = first; run != none; run = extents_.at(run).next)
-				listed[i] += static_cast<std::size_t>(std::popcount(extents_.at(run).free_blocks));
+				listed[i] += extents_.at(run).free_count;
 		if (free[i] != classes_[i].free_blocks || listed[i] != free[i]) return "each free block counts, and is listed";
 	}
+	for (std::uint32_t i = 0; i < kept_.size(); ++i) in_use -= std::size_t{kept_[i].count} * run_shapes[i].block_bytes;
 	return in_use == in_use_ ? nullptr : "each block in use counts";
 }
 

@@ -47,7 +47,7 @@ public:
 	void give_back(unsigned number) {
 		const auto found = blocks.find(number);
 		numbers.erase(found->second.at);
-		arena.give_back(found->second.at);
+		arena.give_back(found->second.at, found->second.bytes);
 		blocks.erase(found);
 	}
 	void take_all(std::size_t bytes, unsigned& number) {
@@ -72,6 +72,7 @@ public:
 	}
 	void moved(std::byte* from, std::byte* to) override {
 		const unsigned number = numbers.at(from);
+		pinned_moved = pinned_moved || pinned.contains(number);
 		numbers.erase(from);
 		numbers[to] = number;
 		blocks.at(number).at = to;
@@ -86,6 +87,7 @@ public:
 	std::unordered_map<unsigned, Block> blocks;
 	std::unordered_map<std::byte*, unsigned> numbers;
 	std::unordered_set<unsigned> pinned;
+	bool pinned_moved = false;  // a block was moved that may not be
 
 private:
 	static std::byte pattern(unsigned number, std::size_t i) {

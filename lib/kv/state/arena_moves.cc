@@ -19,6 +19,8 @@ constexpr std::size_t stuck_max = 256;
 
 // Returns true if there are now this many free pages in one piece.
 bool Arena::make_room(std::uint32_t pages) {
+	flush();
+	if (extents_.has(pages)) return true;
 	for (bool more = true; more;) {
 		if (slide(pages, cheap * pages)) return true;
 		const std::size_t wanted = extents_.free_pages() + pages;
@@ -57,11 +59,11 @@ std::uint32_t Arena::emptiest_movable(std::uint32_t size_class) {
 	const Class& all = classes_[size_class];
 	for (std::size_t list = list_count; list-- > 0;) {
 		std::uint32_t best = none;
-		int best_free = 0;
+		unsigned best_free = 0;
 		std::size_t compared = 0;
 		for (std::uint32_t run = all.lists[list]; run != none && compared < compared_max;
 			run = extents_.at(run).next, ++compared) {
-			const int free = std::popcount(extents_.at(run).free_blocks);
+			const unsigned free = extents_.at(run).free_count;
 			if (free <= best_free || !movable(run)) continue;
 			best = run;
 			best_free = free;
@@ -75,7 +77,7 @@ void Arena::evacuate(std::uint32_t run) {
 	const Page& page = extents_.at(run);
 	const RunShape& shape = shape_of(page);
 	unlist(run);
-	classes_[page.size_class].free_blocks -= static_cast<std::size_t>(std::popcount(page.free_blocks));
+	classes_[page.size_class].free_blocks -= page.free_count;
 	for (std::uint64_t used = shape.all() & ~page.free_blocks; used != 0; used &= used - 1)
 		move(block_at(run, static_cast<unsigned>(std::countr_zero(used))), take_listed(page.size_class),
 			shape.block_bytes);

@@ -45,6 +45,7 @@ public:
 		}
 		ASSERT_STREQ(blocks.arena.broken(), nullptr);
 		ASSERT_TRUE(blocks.all_right());
+		ASSERT_FALSE(blocks.pinned_moved);
 	}
 
 	Blocks blocks;

@@ -37,6 +37,7 @@ TEST(Arena, FreedPagesServeBlocksOfEverySize) {
 		EXPECT_TRUE(blocks.all_right());
 		EXPECT_STREQ(blocks.arena.broken(), nullptr);
 		while (number > 0) blocks.give_back(--number);
+		blocks.arena.flush();
 		EXPECT_EQ(blocks.arena.in_use(), 0u);
 		EXPECT_EQ(blocks.arena.free_pages(), 16 * mib / Extents::page_bytes);
 	}

@@ -30,10 +30,13 @@ struct Page {
 	std::uint32_t pages = 0;  // the length of the extent
 	// Links in a list of free extents, or in a list of runs of blocks (arena.h).
 	std::uint32_t next = 0, previous = 0;
-	std::uint64_t free_blocks = 0;  // Kind::blocks: bit i is set if block i is free
+	// Kind::blocks: bit i is set if block i is free; the number of such bits; the run's size class;
+	// the list in which it is.
+	std::uint64_t free_blocks = 0;
+	std::uint8_t free_count = 0;
+	std::uint8_t size_class = 0;
+	std::uint8_t list = 0;
 	Kind kind = Kind::free;
-	std::uint8_t size_class = 0;  // Kind::blocks
-	std::uint8_t list = 0;        // Kind::blocks: the list in which this run is
 	bool stuck = false;           // cannot be moved now (arena.cc)
 };
 static_assert(sizeof(Page) == 32);

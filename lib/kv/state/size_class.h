@@ -34,8 +34,13 @@ constexpr std::uint32_t class_bytes(std::uint32_t size_class) {
 // A run of one class.
 struct RunShape {
 	std::uint32_t block_bytes = 0;
+	std::uint32_t inverse = 0;  // 2^32 / block_bytes, rounded up
 	std::uint16_t pages = 0;
 	std::uint8_t blocks = 0;
+	// The index of the block that begins at this offset, without a division.
+	std::uint32_t index_at(std::uint32_t offset) const {
+		return static_cast<std::uint32_t>(std::uint64_t{offset} * inverse >> 32);
+	}
 	// The bits of all blocks.
 	std::uint64_t all() const { return blocks == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << blocks) - 1; }
 };
@@ -53,6 +58,7 @@ constexpr RunShape run_shape(std::uint32_t size_class) {
 		const double part = static_cast<double>(all - blocks * bytes) / all;
 		if (part >= best_part) continue;
 		best = {.block_bytes = bytes,
+			.inverse = static_cast<std::uint32_t>((std::uint64_t{1} << 32) / bytes + 1),
 			.pages = static_cast<std::uint16_t>(pages),
 			.blocks = static_cast<std::uint8_t>(blocks)};
 		best_part = part;
