@@ -213,6 +213,12 @@ TEST_F(KvMemory, WhatIsChargedIsNotThereForNewKeysButOldOnesCanBeOverwritten) {
 	EXPECT_TRUE(set(*store_, "another", 1));
 }
 
+TEST(KvStoreMemory, PairsOf1200BytesAndMoreAreEightyFivePercentOfWhatTheyCost) {
+	constexpr std::size_t links = 16;  // bytes that the table has for each key
+	for (std::size_t pair = 1200; pair < 4 << 20; pair += pair / 500)
+		EXPECT_GE(pair * 100, (Arena::block_size(sizeof(Item) + pair) + links) * 85) << pair;
+}
+
 TEST_F(KvMemory, ATableThatDoesNotFitDoesNotGrow) {
 	constexpr std::size_t limit = 1 << 20;
 	Store store({.memory_max = limit}, nullptr);
