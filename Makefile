@@ -84,6 +84,10 @@ slow: build ## tests that take minutes: published command lines with 20,000 and 
 		$(PYTHON) -m pytest -q --no-header --tb=short tests/tools/slow_scale.py
 	@VERBENA_BUILD=$(CURDIR)/$(BUILD) VERBENA_REFILL_SECONDS=60 timeout 900 \
 		$(PYTHON) -m pytest -q --no-header --tb=short tests/life/test_refill.py
+	@VERBENA_BUILD=$(CURDIR)/$(BUILD) VERBENA_KV_MEMORY_SECONDS=600 timeout 900 \
+		$(PYTHON) -m pytest -q --no-header --tb=short tests/tools/test_kv_memory.py -k mixed_sizes
+	@VERBENA_TEST_STEPS=100000000 timeout 3000 \
+		$(BUILD)/bench/lib_kv_state_test --gtest_filter='ArenaSteps.*' --gtest_brief=1
 	@VERBENA_TEST_CONNECTIONS=10000 timeout 600 \
 		$(BUILD)/bench/lib_rpc_test --gtest_filter='ServerMemory.AThousand*' --gtest_brief=1
 

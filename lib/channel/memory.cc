@@ -30,8 +30,6 @@ std::uint32_t class_of(std::size_t size) {
 
 }  // namespace
 
-void Buffer::give_back(Block* block) { block->pool->give_back(block); }
-
 MemoryPool::MemoryPool(ibv_pd* domain, int access, const MemoryOptions& options)
 	: domain_(domain), access_(access), options_(options) {}
 
@@ -55,8 +53,11 @@ std::expected<Buffer, std::string> MemoryPool::adopt(std::span<std::byte> memory
 	if (!region) return std::unexpected(region.error());
 	++counters_.registrations;
 	in_use_ += memory.size();
-	auto* const block = new Block{
-		.pool = this, .data = memory.data(), .size = memory.size(), .region = region->release(), .size_class = adopted};
+	auto* const block = new Block{.owner = this,
+		.data = memory.data(),
+		.size = memory.size(),
+		.region = region->release(),
+		.size_class = adopted};
 	return Buffer(block, memory.size());
 }
 
@@ -92,7 +93,7 @@ bool MemoryPool::grow(std::uint32_t size_class) {
 	region->blocks.resize(bytes / size);
 	for (std::size_t i = region->blocks.size(); i-- > 0;) {
 		region->blocks[i] = {.next = free_[size_class],
-			.pool = this,
+			.owner = this,
 			.data = at + i * size,
 			.size = size,
 			.region = region->registration.get(),

@@ -33,12 +33,22 @@
 
 namespace verbena::channel {
 
-class MemoryPool;
+struct Block;
+
+// The owner of blocks: a MemoryPool, or a program with registered memory of its own.
+class BlockOwner {
+public:
+	// The last Buffer for this block, and the last lease on it, has ended.
+	virtual void give_back(Block* block) = 0;
+
+protected:
+	~BlockOwner() = default;
+};
 
 // A piece of registered memory. It is in use while `references` is not 0.
 struct Block {
-	Block* next = nullptr;
-	MemoryPool* pool = nullptr;
+	Block* next = nullptr;  // for the owner, while the block is not in use
+	BlockOwner* owner = nullptr;
 	std::byte* data = nullptr;
 	std::size_t size = 0;
 	ibv_mr* region = nullptr;
@@ -78,12 +88,10 @@ public:
 	// reference later.
 	Block* release() { return std::exchange(block_, nullptr); }
 	static void drop(Block* block) {
-		if (--block->references == 0) give_back(block);
+		if (--block->references == 0) block->owner->give_back(block);
 	}
 
 private:
-	static void give_back(Block* block);
-
 	Block* block_ = nullptr;
 	std::size_t size_ = 0;
 };
@@ -128,7 +136,7 @@ struct MemoryCounters {
 	std::uint64_t refused = 0;  // calls of take() that returned an empty Buffer
 };
 
-class MemoryPool {
+class MemoryPool final : private BlockOwner {
 public:
 	static constexpr std::size_t block_min = 4096;  // bytes of the smallest block
 
@@ -158,8 +166,8 @@ public:
 	void on_freed(std::function<void()> freed) { freed_ = std::move(freed); }
 
 private:
-	friend class Buffer;
-	void give_back(Block* block);
+	// BlockOwner
+	void give_back(Block* block) override;
 	bool grow(std::uint32_t size_class);
 	bool free_unused(std::size_t wanted);
 

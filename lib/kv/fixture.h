@@ -40,11 +40,9 @@ inline Task<void> serve(Connection& connection, std::string& why) { why = co_awa
 class KvBase : public ::testing::Test {
 protected:
 	void open(const StoreOptions& store, const ServerOptions& server, std::size_t client_memory = Settings{}.memory) {
-		Settings settings{.connections_max = 80};
-		settings.memory = std::max(settings.memory, store.memory_max);
-		settings.one_sided = store.index_bytes;
-		const Settings of_clients{.connections_max = settings.connections_max, .memory = client_memory};
-		transports_.open(client_rc_options(of_clients), rc_options(settings));
+		const Settings of_server{.connections_max = 80, .one_sided = store.index_bytes};
+		const Settings of_clients{.connections_max = 80, .memory = client_memory};
+		transports_.open(client_rc_options(of_clients), server_rc_options(of_server, server.value_max));
 		server_options_ = server;
 		store_ = std::make_unique<Store>(store, &transports_[1].memory());
 	}

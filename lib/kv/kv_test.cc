@@ -152,7 +152,7 @@ TEST_P(KvFull, AFullStoreRefusesSetsAndServesOn) {
 			}
 			++taken;
 		}
-		EXPECT_EQ(taken, 9) << "each value takes a block of 112 KiB";
+		EXPECT_EQ(taken, 10) << "each value takes 25 pages of 4 KiB, with its key";
 		co_await expect_value(client, "key0", value);
 		co_await set_value(client, "key0", pattern(100'000, 4));
 		(void)co_await client.remove("key1");

@@ -145,7 +145,7 @@ void Connection::set(const Request& request, std::uint64_t order) {
 	if (request.value.size() > options_.value_max) return answer(request.header.number, Status::too_large);
 	++counters_.eager_sets;
 	answer(request.header.number, execute_once(order, [&] {
-		return store_.set(text_of(request.key), request.value) ? Status::good : Status::full;
+		return store_.set(text_of(request.key), request.value) ? Status::good : refusal();
 	}));
 }
 

@@ -54,9 +54,8 @@ struct ServerCounters {
 	// SETs, by how the value travels: in the request, by the server's RDMA READ, by the client's
 	// RDMA WRITE.
 	std::uint64_t eager_sets = 0, read_sets = 0, written_sets = 0;
-	// GETs likewise: in the answer, or by a lease to read it. `staged`: values on the heap that
-	// were copied to registered memory for such a lease.
-	std::uint64_t eager_gets = 0, leased_gets = 0, staged = 0;
+	// GETs likewise: in the answer, or by a lease to read it.
+	std::uint64_t eager_gets = 0, leased_gets = 0;
 	std::uint64_t leases_expired = 0, places_expired = 0;  // leases to read; to write a new value
 	std::uint64_t repeated = 0;  // changes that were executed before and arrived again
 	std::uint64_t indexes_granted = 0;  // clients that got the right to read the index
@@ -108,6 +107,8 @@ private:
 	template <class Execute> Status execute_once(std::uint64_t order, Execute execute);
 	void get(const RequestHeader& header, std::string_view key);
 	void set(const Request& request, std::uint64_t order);
+	// The answer to a change that the store has just refused.
+	Status refusal() const { return store_.refused_for_now() ? Status::busy : Status::full; }
 	bool finish_written(std::uint32_t number);
 	void begin(Queued request);
 	void begin_queued();

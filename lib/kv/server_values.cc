@@ -52,21 +52,9 @@ void Connection::begin_queued() {
 	beginning_ = false;
 }
 
-// Grants the client a lease to read this version. A value on the heap is copied to registered
-// memory first.
+// Grants the client a lease to read this version.
 Running Connection::grant_value(std::uint32_t number, Value value) {
-	channel::Buffer buffer = value.buffer();
-	if (!buffer) {
-		buffer = channel_->memory()->take(value.size());
-		if (buffer) std::memcpy(buffer.data(), value.bytes().data(), value.size());
-		++counters_.staged;
-	}
-	if (!buffer) {
-		answer(number, Status::full);
-		end_rendezvous();
-		co_return;
-	}
-	channel::Place place(std::move(buffer), 0, value.size());
+	channel::Place place(value.buffer());
 	auto lease = co_await channel_->share(std::move(place), Right::read);
 	if (!lease) {
 		answer(number, Status::full);
@@ -86,7 +74,7 @@ Running Connection::read_value(Queued request) {
 	const std::uint32_t number = request.header.number;
 	Value value = store_.take(request.key, request.header.value_length);
 	if (!value) {
-		answer(number, Status::full);
+		answer(number, refusal());
 	} else {
 		reading_.push_back(value.size());
 		if (reading_.size() == 1) limit_reading();
@@ -96,9 +84,8 @@ Running Connection::read_value(Queued request) {
 		limit_reading();
 		if (read && !stopping_) {
 			++counters_.read_sets;
-			answer(number, execute_once(request.order, [&] {
-				return store_.set(std::move(value)) ? Status::good : Status::full;
-			}));
+			answer(number,
+				execute_once(request.order, [&] { return store_.set(std::move(value)) ? Status::good : refusal(); }));
 		}
 	}
 	end_rendezvous();
@@ -121,7 +108,7 @@ Running Connection::grant_place(Queued request) {
 	const std::uint32_t number = request.header.number;
 	Value value = store_.take(request.key, request.header.value_length);
 	if (!value) {
-		answer(number, Status::full);
+		answer(number, refusal());
 		end_rendezvous();
 		co_return;
 	}
@@ -161,7 +148,7 @@ Running Connection::store_written(std::uint32_t index) {
 	if (ended && !stopping_) {
 		++counters_.written_sets;
 		answer(loan.number,
-			execute_once(loan.order, [&] { return store_.set(std::move(loan.value)) ? Status::good : Status::full; }));
+			execute_once(loan.order, [&] { return store_.set(std::move(loan.value)) ? Status::good : refusal(); }));
 	}
 	free_grant(index);
 }

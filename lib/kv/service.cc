@@ -10,10 +10,6 @@ namespace {
 using async::Task;
 
 constexpr Nanoseconds drain_patience = 1'500'000'000, answers_patience = 500'000'000, count_interval = 10'000'000;
-// Registered memory in addition to the store's limit: copies of small values for leases, free
-// blocks of other size classes, new versions beside those that they will replace (Item::credit),
-// and long messages that are being received, at least one of 64 MiB.
-constexpr std::size_t memory_margin = 256 << 20;
 
 // A client that is being served. It is linked in Service::open_, so that stop() can close it.
 struct Served : async::Linked {
@@ -44,22 +40,26 @@ channel::Described describe(const ServiceOptions& options) {
 		{"rendezvous_max", text(options.server.rendezvous_max)}, {"lease_ms", text(options.server.lease_ms)},
 		{"clients_max", text(options.settings.connections_max)}};
 	for (auto& each : channel::describe(acceptor_options(options))) all.push_back(std::move(each));
-	for (auto& each : channel::describe(rc_options(options.settings))) all.push_back(std::move(each));
+	for (auto& each : channel::describe(server_rc_options(options.settings, options.server.value_max)))
+		all.push_back(std::move(each));
 	return all;
 }
 
 std::expected<void, std::string> Service::start() {
-	Settings settings = options_.settings;
-	settings.memory += memory_margin;
+	const Settings& settings = options_.settings;
 	if (options_.wish.device.empty()) options_.wish.device = lib::device_at(options_.where.get());
-	auto transport = channel::RcTransport::open(io_, options_.wish, rc_options(settings));
+	auto transport =
+		channel::RcTransport::open(io_, options_.wish, server_rc_options(settings, options_.server.value_max));
 	if (!transport) return std::unexpected(transport.error());
 	transport_ = std::move(*transport);
+	if (const std::size_t needed = message_bytes_beyond_free() + Budget::memory_min; needed > settings.memory)
+		return std::unexpected("the receive buffers alone need " + std::to_string(needed) +
+			" bytes of --memory; give more memory, or a smaller --rx-depth");
 	options_.server.message_max = records_max(settings.eager_max);
 	store_ = std::make_unique<Store>(
-		StoreOptions{.memory_max = options_.settings.memory, .index_bytes = options_.settings.one_sided},
-		&transport_->memory());
-	if (options_.settings.one_sided > 0 && store_->index() == nullptr)
+		StoreOptions{.memory_max = settings.memory, .index_bytes = settings.one_sided}, &transport_->memory());
+	store_->charge(message_bytes_beyond_free());
+	if (settings.one_sided > 0 && store_->index() == nullptr)
 		return std::unexpected("there is not enough memory for --one-sided; use a smaller size");
 	if (options_.data.empty()) sessions_ = std::make_unique<Sessions>(secure_random<std::uint64_t>() | 1);
 	else if (auto opened = open_journal(); !opened) return opened;
@@ -80,6 +80,15 @@ std::expected<void, std::string> Service::start() {
 	if (!joined) return std::unexpected(joined.error());
 	registration_ = std::move(*joined);
 	return {};
+}
+
+// The bytes of receive buffers and arriving messages that count in the budget. The area for
+// one-sided GETs, which is memory of the same pool, does not.
+std::size_t Service::message_bytes_beyond_free() const {
+	const std::size_t published =
+		store_ && store_->index() != nullptr ? channel::MemoryPool::block_size(store_->index()->area().length) : 0;
+	return Budget::beyond_free(
+		transport_->units() * transport_->options().unit_bytes + transport_->memory().registered() - published);
 }
 
 std::expected<void, std::string> Service::open_journal() {
@@ -142,6 +151,7 @@ Task<void> Service::keep_counts() {
 			stop();
 		}
 		sessions_->expire(io_.now());
+		store_->charge(message_bytes_beyond_free() + sessions_->bytes());
 		counts_.registrations.store(transport_->memory().counters().registrations, std::memory_order_relaxed);
 		co_await io_.sleep_for(count_interval);
 	}

@@ -27,7 +27,7 @@ struct ServiceOptions {
 	async::Address where;
 	channel::Protection protection;
 	lib::DeviceRequest wish;  // the RDMA device to use
-	Settings settings;    // `memory` is the store's limit
+	Settings settings;    // `memory` is the budget of the process (Budget)
 	ServerOptions server;
 	Nanoseconds spin = 50'000;  // time that the serving thread polls before it sleeps
 	std::optional<discovery::EtcdPrefix> join;  // the prefix that this server joins while it runs
@@ -81,6 +81,7 @@ private:
 	async::Task<void> close_all();
 	async::Task<void> keep_counts();
 	std::expected<void, std::string> open_journal();
+	std::size_t message_bytes_beyond_free() const;
 
 	ServiceOptions options_;
 	ServiceCounts counts_;

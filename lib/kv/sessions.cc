@@ -107,7 +107,9 @@ void Sessions::expire(Nanoseconds now) {
 }
 
 void Sessions::keep(ChangeSession& session, std::uint64_t order) {
+	room_ -= session.ranges_.capacity();
 	session.keep(order);
+	room_ += session.ranges_.capacity();
 	note(session);
 }
 
@@ -119,6 +121,7 @@ void Sessions::forget(ChangeSession& session) {
 	const std::uint64_t client = session.client_;
 	stop_idling(session);
 	note(session);
+	room_ -= session.ranges_.capacity();
 	sessions_.erase(client);
 }
 
@@ -139,7 +142,9 @@ void Sessions::take_changes(const std::function<void(std::uint64_t, Bytes)>& tak
 bool Sessions::restore(std::uint64_t client, Bytes bytes, Nanoseconds now) {
 	if (client == 0) return forgot_any_ = true;
 	ChangeSession& session = enter(client);
+	room_ -= session.ranges_.capacity();
 	const bool good = session.read(bytes);
+	room_ += session.ranges_.capacity();
 	leave(session, now);
 	return good;
 }

@@ -87,6 +87,11 @@ public:
 	// Records a change; see ChangeSession::keep().
 	void keep(ChangeSession& session, std::uint64_t order);
 	std::size_t size() const { return sessions_.size(); }
+	// The memory of all sessions, in bytes.
+	std::size_t bytes() const {
+		return sessions_.size() * session_bytes + room_ * sizeof(ChangeSession::Range) +
+			changed_.capacity() * sizeof(std::uint64_t);
+	}
 
 	// For a journal: passes each session that has changed since the last call, by its client's id
 	// and its bytes; no bytes mean that it is forgotten. The id 0 stands for "forgot some".
@@ -95,6 +100,9 @@ public:
 	bool restore(std::uint64_t client, Bytes bytes, Nanoseconds now);
 
 private:
+	// A session with its entry in the table and what malloc adds, about.
+	static constexpr std::size_t session_bytes = sizeof(ChangeSession) + 80;
+
 	void note(ChangeSession& session);
 	void forget(ChangeSession& session);
 	void stop_idling(ChangeSession& session);
@@ -104,6 +112,7 @@ private:
 	std::unordered_map<std::uint64_t, std::unique_ptr<ChangeSession>> sessions_;
 	async::List<ChangeSession> idle_;  // without a connection, the oldest first
 	std::size_t idle_count_ = 0, idle_ranges_ = 0;
+	std::size_t room_ = 0;  // the ranges for which all sessions have room
 	std::vector<std::uint64_t> changed_;  // clients for take_changes()
 	bool forgot_any_ = false;
 };

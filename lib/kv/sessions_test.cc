@@ -156,5 +156,18 @@ TEST(Sessions, ACopyMadeOfTheChangesKnowsTheSame) {
 	EXPECT_EQ(copy.enter(2).fate_of(1), Fate::done);
 }
 
+TEST(Sessions, TheirMemoryCountsAndReturns) {
+	Sessions sessions(1);
+	const std::size_t before = sessions.bytes();
+	ChangeSession& session = sessions.enter(5);
+	const std::size_t empty = sessions.bytes();
+	EXPECT_GT(empty, before);
+	for (std::uint64_t order = 1; order < 2000; order += 2) sessions.keep(session, order);
+	EXPECT_GE(sessions.bytes(), empty + 1000 * 2 * sizeof(std::uint64_t));
+	sessions.leave(session, 0);
+	sessions.expire(Sessions::idle);
+	EXPECT_LT(sessions.bytes(), before + 1000);
+}
+
 }  // namespace
 }  // namespace verbena::kv

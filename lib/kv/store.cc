@@ -1,7 +1,6 @@
 #include "lib/kv/store.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -10,10 +9,7 @@
 namespace verbena::kv {
 namespace {
 
-constexpr std::size_t buckets_first = 1024;
 constexpr std::size_t migrated_at_once = 8;
-// The bytes that malloc adds to a block, on average.
-constexpr std::size_t heap_overhead = 16;
 
 // The wide product of two words, folded to one: the mixing step of the hash.
 std::uint64_t fold(std::uint64_t left, std::uint64_t right) {
@@ -22,24 +18,21 @@ std::uint64_t fold(std::uint64_t left, std::uint64_t right) {
 	return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
 
-// The memory of one version in bytes. It depends on nothing that changes between the reservation of
-// a version and its destruction, so used() returns to 0.
-std::size_t cost_of(std::size_t key, std::size_t value, bool registered) {
-	return sizeof(Item) + heap_overhead + key + (registered ? channel::MemoryPool::block_size(value) : value);
-}
-std::size_t cost_of(const Item& item) { return cost_of(item.key_length, item.value_length, bool{item.buffer}); }
+// The bytes of one version, and of its block.
+std::size_t item_bytes(std::size_t key, std::size_t value) { return sizeof(Item) + key + value; }
+std::size_t cost_of(const Item& item) { return Arena::block_size(item_bytes(item.key_length, item.value_length)); }
 
 }  // namespace
 
-void Value::destroy() {
-	item_->store->used_ -= cost_of(*item_);
-	item_->store->credit_ -= item_->credit;
-	item_->~Item();
-	std::free(item_);
-}
+channel::Buffer Value::buffer() const { return item_->store->segments_.buffer_of(*this, *item_); }
+
+void Value::destroy() { item_->store->destroy(item_); }
 
 Store::Store(const StoreOptions& options, channel::MemoryPool* pool)
-	: options_(options), pool_(pool), table_(buckets_first) {
+	: options_(options),
+	  segments_(pool),
+	  arena_(arena_bytes(options.memory_max), segments_, *this),
+	  table_(buckets_first) {
 	secure_random(std::as_writable_bytes(std::span(seed_)));
 	if (pool != nullptr && options.index_bytes > 0) index_ = Index::make(*pool, options.index_bytes);
 }
@@ -75,10 +68,14 @@ std::uint64_t Store::hash_of(std::string_view key) const {
 	return fold(fold(hash ^ word, seed_[1] | 1) ^ seed_[0], 0x9e3779b97f4a7c15);
 }
 
+Item** Store::bucket_of(std::uint64_t hash) {
+	if (!old_.empty() && (hash & (old_.size() - 1)) >= migrated_) return &old_[hash & (old_.size() - 1)];
+	return &table_[hash & (table_.size() - 1)];
+}
+
 // Returns the link that points to the key's item, or the null link at its bucket's end.
 Item** Store::find(std::string_view key, std::uint64_t hash) {
-	Item** at = &table_[hash & (table_.size() - 1)];
-	if (!old_.empty() && (hash & (old_.size() - 1)) >= migrated_) at = &old_[hash & (old_.size() - 1)];
+	Item** at = bucket_of(hash);
 	while (*at != nullptr && !((*at)->hash == hash && (*at)->key() == key)) at = &(*at)->next;
 	return at;
 }
@@ -92,55 +89,69 @@ Value Store::get(std::string_view key) {
 
 // Returns the credit of a new version, or nullopt if the store is full.
 //
-// The present version's memory becomes free once the new one replaces it, unless a Value holds it.
-// The credit is never more than the new version's own cost; otherwise many large versions that are
-// still to arrive could make room for other keys.
-std::optional<std::size_t> Store::credit_for(std::string_view key, std::size_t cost) {
-	const std::size_t wanted = used_ - credit_ + cost;
-	if (wanted <= options_.memory_max) return 0;
-	const Item* const present = *find(key, hash_of(key));
-	const std::size_t freed = present == nullptr || present->references > 1 ? 0 : std::min(cost_of(*present), cost);
-	if (wanted - freed > options_.memory_max) return {};
+// The present version's memory becomes free once the new one has replaced it and no Value holds it.
+// Until then the arena must have room for both. The credit is never more than the new version's own
+// cost; otherwise many large versions that are still to arrive could make room for other keys. A
+// version that is no larger than the present one is always allowed: charge() may have filled the
+// store.
+std::optional<std::size_t> Store::credit_for(std::string_view key, std::uint64_t hash, std::size_t cost) {
+	if (fits(cost)) return 0;
+	const Item* const present = *find(key, hash);
+	const std::size_t freed = present == nullptr ? 0 : std::min(cost_of(*present), cost);
+	if (freed < cost && !fits(cost - freed)) return {};
 	return freed;
 }
 
-Value Store::make(std::string_view key, std::size_t size, bool registered) {
-	const std::size_t cost = cost_of(key.size(), size, registered);
-	const std::optional<std::size_t> credit = credit_for(key, cost);
-	channel::Buffer buffer;
-	if (credit && registered) buffer = pool_->take(size);
-	void* const at = credit && bool{buffer} == registered
-		? std::malloc(sizeof(Item) + key.size() + (registered ? 0 : size))
-		: nullptr;
+Value Store::make(std::string_view key, std::size_t size) {
+	const std::size_t bytes = item_bytes(key.size(), size), cost = Arena::block_size(bytes);
+	const std::uint64_t hash = hash_of(key);
+	const std::optional<std::size_t> credit = credit_for(key, hash, cost);
+	std::byte* const at = credit ? arena_.take(bytes) : nullptr;
 	if (at == nullptr) {
 		++counters_.refused;
+		refused_for_now_ = credit && segments_.in_use() > 0;
 		return {};
 	}
 	used_ += cost;
 	credit_ += *credit;
 	Item* const item = new (at) Item{.store = this,
-		.key_length = static_cast<std::uint32_t>(key.size()),
+		.hash = hash,
 		.value_length = static_cast<std::uint32_t>(size),
 		.credit = static_cast<std::uint32_t>(*credit),
-		.buffer = std::move(buffer)};
+		.key_length = static_cast<std::uint16_t>(key.size())};
 	std::memcpy(item->tail(), key.data(), key.size());
 	return Value(item);
 }
 
+void Store::destroy(Item* item) {
+	const std::size_t bytes = item_bytes(item->key_length, item->value_length);
+	used_ -= Arena::block_size(bytes);
+	credit_ -= item->credit;
+	arena_.give_back(reinterpret_cast<std::byte*>(item), bytes);
+}
+
+bool Store::movable(const std::byte* block) {
+	const Item& item = *reinterpret_cast<const Item*>(block);
+	return item.in_table && item.references == 1;
+}
+
+// Lets the link that pointed to the item point to its new place. The bytes at `from` may be another
+// item's already.
+void Store::moved(std::byte* from, std::byte* to) {
+	auto* const item = reinterpret_cast<Item*>(to);
+	Item** at = bucket_of(item->hash);
+	while (reinterpret_cast<std::byte*>(*at) != from) at = &(*at)->next;
+	*at = item;
+}
+
 bool Store::set(std::string_view key, Bytes value) {
-	const bool registered = pool_ != nullptr && value.size() >= options_.registered_min;
-	Value made = make(key, value.size(), registered);
+	Value made = make(key, value.size());
 	if (!made) return false;
-	std::byte* const to = registered ? made.buffer().data() : made.item_->tail() + key.size();
-	if (!value.empty()) std::memcpy(to, value.data(), value.size());
+	if (!value.empty()) std::memcpy(made.item_->value(), value.data(), value.size());
 	return enter(made);
 }
 
-Value Store::take(std::string_view key, std::size_t size) {
-	if (pool_ != nullptr) return make(key, size, true);
-	++counters_.refused;
-	return {};
-}
+Value Store::take(std::string_view key, std::size_t size) { return make(key, size); }
 
 bool Store::set(Value value) { return enter(value); }
 
@@ -150,10 +161,11 @@ bool Store::enter(Value& value) {
 	// be replaced is still there; another client may have removed or replaced it meanwhile.
 	if (const std::size_t credit = std::exchange(item->credit, 0); credit > 0) {
 		credit_ -= credit;
-		const Item* const present = *find(item->key(), hash_of(item->key()));
+		const Item* const present = *find(item->key(), item->hash);
 		const std::size_t freed = present == nullptr ? 0 : cost_of(*present);
-		if (freed < credit && used_ - credit_ - freed > options_.memory_max) {
+		if (freed < credit && used_ - credit_ - freed + overhead() > options_.memory_max) {
 			++counters_.refused;
+			refused_for_now_ = false;
 			return false;
 		}
 	}
@@ -163,11 +175,12 @@ bool Store::enter(Value& value) {
 
 void Store::put(Item* item) {
 	++counters_.sets;
-	item->hash = hash_of(item->key());
+	item->in_table = true;
 	Item** const at = find(item->key(), item->hash);
 	if (Item* const present = *at; present != nullptr) {
 		item->next = present->next;
 		*at = item;
+		present->in_table = false;
 		const Value last(present);
 		--present->references;
 	} else {
@@ -195,13 +208,16 @@ bool Store::remove(std::string_view key) {
 	++counters_.removes;
 	if (journal_ != nullptr) journal_->remove(key);
 	if (index_) index_->withdraw(key);
+	item->in_table = false;
 	const Value last(item);
 	--item->references;
 	return true;
 }
 
-// Doubles the table. Later SETs move the items, a few buckets at a time.
+// Doubles the table, unless that would exceed the limit: then its buckets get longer. Later SETs
+// move the items, a few buckets at a time.
 void Store::grow() {
+	if (!fits(table_.size() * 2 * sizeof(Item*))) return;
 	if (!old_.empty()) migrate(old_.size());
 	old_.assign(table_.size() * 2, nullptr);
 	old_.swap(table_);

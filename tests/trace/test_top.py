@@ -128,7 +128,7 @@ def test_a_process_that_is_stopped_does_not_hold_up_top(waits: tuple[int, int]) 
     assert any(each["pid"] == requester for each in processes())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may start programs of other users")
 def test_another_user_sees_nothing(waits: tuple[int, int]) -> None:
     awaited(lambda: {each["pid"] for each in processes()} >= set(waits))
     nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
