@@ -1,7 +1,6 @@
 """Servers and clients on hosts with several network interfaces, each of which is an RDMA device."""
 
 import re
-import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -62,7 +61,7 @@ def test_a_server_at_all_addresses_serves_a_client_of_its_host_and_one_of_anothe
     assert local.running
     ran = measure(programs, hosts, 0, "127.0.0.1")
     assert ran.status == 0 and "path: rc over vb_lo " in ran.out, ran
-    local.end(signal.SIGINT)
+    local.end()
     ran = server.end()
     assert ran.status == 0 and "echo_server: 2 clients at most" in ran.out, ran
 
