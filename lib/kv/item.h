@@ -17,8 +17,10 @@ namespace verbena::kv {
 
 class Store;
 
-// In memory the key follows the Item, and the value follows the key.
+// In memory the key follows the Item, and the value follows the key. A long value begins at a cache
+// line, because copies of other bytes take longer.
 struct Item {
+	static constexpr std::size_t aligned_from = 4096, alignment = 64;
 	Item* next = nullptr;  // the next item of the same bucket
 	Store* store = nullptr;
 	std::uint64_t hash = 0;  // the key's
@@ -30,12 +32,21 @@ struct Item {
 	std::uint16_t key_length = 0;
 	bool in_table = false;
 
+	// Where a value of this length begins, in bytes from the Item on. A block that has room for a
+	// long one is aligned to a cache line.
+	static constexpr std::size_t value_offset(std::size_t key_length, std::size_t value_length) {
+		const std::size_t end_of_key = sizeof(Item) + key_length;
+		return value_length < aligned_from ? end_of_key : (end_of_key + alignment - 1) / alignment * alignment;
+	}
+
 	// The bytes behind the Item: the key, then the value.
 	std::byte* tail() { return reinterpret_cast<std::byte*>(this + 1); }
 	const std::byte* tail() const { return reinterpret_cast<const std::byte*>(this + 1); }
 	std::string_view key() const { return {reinterpret_cast<const char*>(tail()), key_length}; }
-	std::byte* value() { return tail() + key_length; }
-	Bytes bytes() const { return {tail() + key_length, value_length}; }
+	std::byte* value() { return reinterpret_cast<std::byte*>(this) + value_offset(key_length, value_length); }
+	Bytes bytes() const {
+		return {reinterpret_cast<const std::byte*>(this) + value_offset(key_length, value_length), value_length};
+	}
 };
 static_assert(sizeof(Item) == 40);
 

@@ -19,7 +19,7 @@ std::uint64_t fold(std::uint64_t left, std::uint64_t right) {
 }
 
 // The bytes of one version, and of its block.
-std::size_t item_bytes(std::size_t key, std::size_t value) { return sizeof(Item) + key + value; }
+std::size_t item_bytes(std::size_t key, std::size_t value) { return Item::value_offset(key, value) + value; }
 std::size_t cost_of(const Item& item) { return Arena::block_size(item_bytes(item.key_length, item.value_length)); }
 
 }  // namespace
