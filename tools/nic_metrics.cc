@@ -2,10 +2,10 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "nic/status/door.h"
 
@@ -13,27 +13,25 @@ namespace verbena::tools {
 namespace {
 
 struct Name {
-	std::string_view file;  // below ports/1
-	const char* metric;
-	const char* help;
-	std::uint64_t unit = 1;
+	const char* file;  // below ports/1
+	const char *metric, *help;
+	// A label of its own, for the families of several counters; they stand one after the other.
+	const char *label = nullptr, *value = nullptr;
 };
 
-constexpr std::uint64_t bytes_a_word = 4;  // port_xmit_data and port_rcv_data count words
+constexpr const char *rnr_naks = "verbena_rnr_naks_total", *rnr_naks_help = "RNR NAKs: a request found no receive",
+					 *ended = "verbena_retries_exceeded_total",
+					 *ended_help = "Connections that ended because retries ran out";
+
+// Counters besides those of metrics::port_counters(). The collector of node_exporter has no names
+// for the last ones, which have those of the servers' metrics (lib/metrics).
 constexpr Name names[] = {
-	{"counters/port_xmit_data", "node_infiniband_port_data_transmitted_bytes_total", "Bytes sent", bytes_a_word},
-	{"counters/port_rcv_data", "node_infiniband_port_data_received_bytes_total", "Bytes received", bytes_a_word},
-	{"counters/port_xmit_packets", "node_infiniband_port_packets_transmitted_total", "Packets sent"},
-	{"counters/port_rcv_packets", "node_infiniband_port_packets_received_total", "Packets received"},
 	{"counters/unicast_xmit_packets", "node_infiniband_unicast_packets_transmitted_total", "Unicast packets sent"},
 	{"counters/unicast_rcv_packets", "node_infiniband_unicast_packets_received_total", "Unicast packets received"},
 	{"counters/multicast_xmit_packets", "node_infiniband_multicast_packets_transmitted_total",
 		"Multicast packets sent"},
 	{"counters/multicast_rcv_packets", "node_infiniband_multicast_packets_received_total",
 		"Multicast packets received"},
-	{"counters/port_xmit_discards", "node_infiniband_port_discards_transmitted_total",
-		"Packets that could not be sent"},
-	{"counters/port_rcv_errors", "node_infiniband_port_errors_received_total", "Packets that are no valid RoCEv2"},
 	{"counters/port_xmit_wait", "node_infiniband_port_transmit_wait_total",
 		"Microseconds in which requests waited for room"},
 	{"counters/link_downed", "node_infiniband_link_downed_total", "How often a port left the state ACTIVE"},
@@ -45,12 +43,11 @@ constexpr Name names[] = {
 		"Requests that came out of sequence"},
 	{"hw_counters/rcvd_seq_err", "node_infiniband_packet_sequence_errors_total", "Sequence error NAKs received"},
 	{"hw_counters/rcvd_rnr_err", "node_infiniband_rnr_nak_retry_packets_received_total", "RNR NAKs received"},
-	// The collector has no names for these.
-	{"hw_counters/send_rnr_err", "verbena_rnr_naks_sent_total", "RNR NAKs sent: no receive was posted"},
+	{"hw_counters/rcvd_rnr_err", rnr_naks, rnr_naks_help, "direction", "received"},
+	{"hw_counters/send_rnr_err", rnr_naks, rnr_naks_help, "direction", "sent"},
 	{"hw_counters/completer_retry_err", "verbena_retransmissions_total", "How often a requester sent again"},
-	{"hw_counters/retry_exceeded_err", "verbena_retries_exceeded_total", "Connections that ended without an answer"},
-	{"hw_counters/retry_rnr_exceeded_err", "verbena_rnr_retries_exceeded_total",
-		"Connections that ended because no receive was posted"},
+	{"hw_counters/retry_exceeded_err", ended, ended_help, "cause", "transport"},
+	{"hw_counters/retry_rnr_exceeded_err", ended, ended_help, "cause", "rnr"},
 	{"hw_counters/fatal_naks_received", "verbena_fatal_naks_received_total", "NAKs that would end a connection"},
 	{"hw_counters/naks_refuted", "verbena_naks_refuted_total", "Those of them that were forged"},
 	{"hw_counters/stray_answers", "verbena_stray_answers_total", "Answers for packets that are not in flight"},
@@ -104,14 +101,22 @@ std::vector<status::Process> own_processes() {
 
 metrics::Families nic_families(std::span<const status::Process> processes) {
 	metrics::Families families;
-	for (const Name& name : names) {
-		metrics::Family& family = families.emplace_back(
-			metrics::Family{.name = name.metric, .help = name.help, .kind = metrics::Kind::counter, .samples = {}});
-		for (const status::Process& process : processes)
-			family.samples.push_back({.labels = labels_of(process),
-				.value = static_cast<double>(process.counter(name.file) * name.unit),
+	const auto add = [&](const std::string& name, const char* help, const std::string& file, std::uint64_t unit,
+						 const Name* labelled) {
+		if (families.empty() || families.back().name != name)
+			families.push_back({.name = name, .help = help, .kind = metrics::Kind::counter, .samples = {}});
+		for (const status::Process& process : processes) {
+			metrics::Labels labels = labels_of(process);
+			if (labelled) labels.emplace_back(labelled->label, labelled->value);
+			families.back().samples.push_back({.labels = std::move(labels),
+				.value = static_cast<double>(process.counter(file) * unit),
 				.distribution = {}});
-	}
+		}
+	};
+	for (const metrics::PortCounter& each : metrics::port_counters())
+		add(std::string("node_infiniband_") + each.name, each.help, std::string("counters/") + each.file, each.unit,
+			nullptr);
+	for (const Name& each : names) add(each.metric, each.help, each.file, 1, each.label ? &each : nullptr);
 	families.push_back(queue_pair_family(
 		"verbena_queue_pairs", "Queue pairs", processes, [](const status::QueuePair&) { return true; }));
 	families.push_back(queue_pair_family("verbena_queue_pairs_in_error", "Queue pairs in the error state", processes,

@@ -81,7 +81,7 @@ Task<bool> Acceptor::answer_rc(
 	const Parameters theirs = handshake.theirs();
 	if (const auto none = grant_logical(options_, theirs, granted))
 		co_return co_await refuse(socket, handshake, none->code, none->text);
-	const async::Address local = async::local_address(socket);
+	const async::Address local = home.transport_at ? async::local_address(socket) : async::Address{};
 	auto prepared = co_await async::run_on(loop_, *home.loop,
 		[&] { return prepare(home.transport_at ? home.transport_at(local) : *home.transport, theirs, peer); });
 	prepared.ours.shared_queue_pairs = granted.shared_queue_pairs;

@@ -21,19 +21,13 @@ Family one(std::string name, std::string help, Kind kind, double value, Labels l
 	return family;
 }
 
-// The kernel's files, and the names that the infiniband collector of node_exporter gives them,
-// without its prefix. The kernel counts data in words of 4 bytes.
-struct PortCounter {
-	const char *file, *name, *help;
-	double unit = 1;
-};
-constexpr std::array port_counters{
-	PortCounter{"port_xmit_data", "port_data_transmitted_bytes_total", "Bytes that the port has sent", 4},
-	PortCounter{"port_rcv_data", "port_data_received_bytes_total", "Bytes that the port has received", 4},
-	PortCounter{"port_xmit_packets", "port_packets_transmitted_total", "Packets that the port has sent"},
-	PortCounter{"port_rcv_packets", "port_packets_received_total", "Packets that the port has received"},
-	PortCounter{"port_rcv_errors", "port_errors_received_total", "Packets with errors that the port has received"},
-	PortCounter{"port_xmit_discards", "port_discards_transmitted_total", "Packets that the port could not send"},
+constexpr PortCounter known_port_counters[] = {
+	{"port_xmit_data", "port_data_transmitted_bytes_total", "Bytes that the port has sent", 4},
+	{"port_rcv_data", "port_data_received_bytes_total", "Bytes that the port has received", 4},
+	{"port_xmit_packets", "port_packets_transmitted_total", "Packets that the port has sent"},
+	{"port_rcv_packets", "port_packets_received_total", "Packets that the port has received"},
+	{"port_rcv_errors", "port_errors_received_total", "Packets with errors that the port has received"},
+	{"port_xmit_discards", "port_discards_transmitted_total", "Packets that the port could not send"},
 };
 
 }  // namespace
@@ -105,13 +99,15 @@ Families process_families() {
 	return families;
 }
 
+std::span<const PortCounter> port_counters() { return known_port_counters; }
+
 Families port_families(const std::string& folder, const std::string& device, std::uint8_t port) {
 	Families families;
 	const Labels labels{{"device", device}, {"port", std::to_string(port)}};
-	for (const PortCounter& each : port_counters)
+	for (const PortCounter& each : port_counters())
 		if (const auto value = lib::read_count(folder, "ports/" + std::to_string(port) + "/counters/" + each.file))
 			families.push_back(counter(
-				std::string("verbena_") + each.name, each.help, static_cast<double>(*value) * each.unit, labels));
+				std::string("verbena_") + each.name, each.help, static_cast<double>(*value * each.unit), labels));
 	const auto hardware = lib::hardware_counters(folder, port);
 	for (const lib::PortCounter& each : hardware)
 		families.push_back(counter("verbena_" + each.name + "_total", "The device's hw_counters/" + each.name,

@@ -76,6 +76,16 @@ private:
 // libraries use.
 Families process_families();
 
+// A file below ports/1/counters of the kernel's sysfs, and the name that node_exporter's infiniband
+// collector gives it, without its prefix. The kernel counts data in words of 4 bytes, so such a
+// value is to be multiplied by `unit`.
+struct PortCounter {
+	const char *file, *name, *help;
+	std::uint64_t unit = 1;
+};
+// Those that every device keeps.
+std::span<const PortCounter> port_counters();
+
 // The counters that the device keeps for a port (lib/verbs/port_counters.h): `counters` and
 // `hw_counters` by their own names, and retries by one name for all drivers. A counter that the
 // device does not keep is absent, not zero. `folder` is ibv_device::ibdev_path.

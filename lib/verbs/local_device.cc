@@ -1,12 +1,12 @@
 #include "lib/verbs/local_device.h"
 
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 
+#include "base/descriptor.h"
 #include "lib/verbs/device.h"
 
 namespace verbena::lib {
@@ -35,15 +35,14 @@ bool has_gid(const DeviceInfo& device, const ibv_gid& gid) {
 }
 
 std::optional<sockaddr_storage> source_towards(const sockaddr* peer) {
-	const int fd = socket(peer->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0) return std::nullopt;
+	const Descriptor fd(socket(peer->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	if (!fd) return std::nullopt;
 	sockaddr_storage local{};
 	socklen_t length = sizeof local;
 	const socklen_t peer_length = peer->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 	// For datagrams connect() only chooses the route.
-	const bool routed =
-		connect(fd, peer, peer_length) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) == 0;
-	close(fd);
+	const bool routed = connect(fd.get(), peer, peer_length) == 0 &&
+		getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &length) == 0;
 	return routed ? std::optional(local) : std::nullopt;
 }
 

@@ -30,6 +30,8 @@ constexpr Nanoseconds first_sleep = 2'000'000;
 // One look at a listening socket accepts at most this many peers of this user, so that connecting
 // peers cannot starve passes. Strangers are refused without the engine's lock.
 constexpr int accepts_max = 16, refusals_max = 160;
+// A listening socket at which accepting fails, because no descriptor is left, rests this long.
+constexpr Nanoseconds failed_accept_pause = 20'000'000;
 // One look at the door answers at most this many questions.
 constexpr int answers_max = 4;
 // The socket of a stranger that kicks without need is left alone this long.
@@ -157,6 +159,7 @@ void Progress::handle(int fd) {
 void Progress::accept_from(int listener) {
 	const Directory directory = Directory::of_this_user();
 	std::uint32_t strangers = 0;
+	bool fails = false;
 	for (int accepted = 0; accepted < accepts_max && strangers < refusals_max;) {
 		auto peer = PendingPeer::accept(listener, own_.identity(), directory);
 		if (!peer && peer.error() == EPERM) {
@@ -165,6 +168,7 @@ void Progress::accept_from(int listener) {
 		}
 		if (!peer) {
 			explain_no_accept(peer.error());
+			fails = peer.error() != EAGAIN;
 			break;
 		}
 		if (peer->is_stranger()) {
@@ -176,14 +180,15 @@ void Progress::accept_from(int listener) {
 		const auto at = greetings_.emplace(fd, Pending{std::move(*peer), monotonic_now() + greeting_patience}).first;
 		if (!epoll_.add(fd)) greetings_.erase(at);  // closes the connection, which the peer sees
 	}
-	rest_from(listener, strangers);
+	rest_from(listener, strangers, fails);
 }
 
 // After a visit to the listening socket that found `strangers`: leaves it alone for a while if they
-// are many.
-void Progress::rest_from(int listener, std::uint32_t strangers) {
+// are many, or if accepting fails, because the socket stays readable then.
+void Progress::rest_from(int listener, std::uint32_t strangers, bool fails) {
 	const Nanoseconds now = monotonic_now();
-	if (const Nanoseconds pause = flood_guard_.pause_after(strangers, flooded_.size(), now)) {
+	const Nanoseconds flooded = flood_guard_.pause_after(strangers, flooded_.size(), now);
+	if (const Nanoseconds pause = std::max(flooded, fails ? failed_accept_pause : 0)) {
 		flooded_.emplace(listener, now + pause);
 		epoll_.remove(listener);
 	}
@@ -191,17 +196,21 @@ void Progress::rest_from(int listener, std::uint32_t strangers) {
 
 void Progress::answer_at_door() {
 	std::uint32_t strangers = 0;
+	bool fails = false;
 	for (int answered = 0; answered < answers_max && strangers < refusals_max;) {
 		const auto visitor = status::next_visitor(door_.get());
-		if (!visitor && visitor.error() != EPERM) break;
-		if (!visitor) {
+		if (!visitor && visitor.error() == EPERM) {
 			++strangers;
 			continue;
+		}
+		if (!visitor) {
+			fails = visitor.error() != EAGAIN;
+			break;
 		}
 		++answered;
 		static_cast<void>(status::answer(*visitor, status_(engine_)));  // the visitor sees it
 	}
-	rest_from(door_.get(), strangers);
+	rest_from(door_.get(), strangers, fails);
 }
 
 bool Progress::takes_stranger(uid_t user) const {
@@ -218,18 +227,14 @@ void Progress::visit_flooded(Nanoseconds now) {
 		if (when <= now) due.push_back(listener);
 	for (const int listener : due) {
 		flooded_.erase(listener);
-		if (listener == door_.get()) {
-			answer_at_door();
-			if (!flooded_.contains(listener) && !epoll_.add(listener))
-				flooded_.emplace(listener, now + no_memory_pause);
-			continue;
-		}
 		const auto [listens, hears] = engine_.control([&](adapter::ChannelAdapter&) {
 			const Neighbours& neighbours = engine_.neighbours();
 			return std::pair(neighbours.listens_at(listener), neighbours.hears_stranger_at(listener));
 		});
-		if (!listens && !hears) continue;
-		if (listens) accept_from(listener);
+		const bool is_door = listener == door_.get();
+		if (!listens && !hears && !is_door) continue;
+		if (is_door) answer_at_door();
+		else if (listens) accept_from(listener);
 		if (flooded_.contains(listener) || epoll_.add(listener) || errno == EEXIST) continue;
 		flooded_.emplace(listener, now + no_memory_pause);
 	}

@@ -61,7 +61,7 @@ private:
 	void handle(int fd);
 	void accept_from(int listener);
 	void answer_at_door();
-	void rest_from(int listener, std::uint32_t strangers);
+	void rest_from(int listener, std::uint32_t strangers, bool fails);
 	void visit_flooded(Nanoseconds now);  // for the sockets whose pause is over
 	bool takes_stranger(uid_t user) const;
 	Nanoseconds until_next_visit() const;  // to call while there are such sockets

@@ -1,5 +1,7 @@
 #include "nic/engine/status.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -29,41 +31,73 @@ const char* wait_of(const transport::QueuePair& qp) {
 	return qp.blocked & transport::blocked_window ? "window" : "answer";
 }
 
-status::QueuePair describe(const transport::QueuePair& qp) {
-	status::QueuePair d{.qpn = qp.qpn, .type = name_of(qp.type)};
-	const QpState state = qp.state.load(std::memory_order_relaxed);
-	d.state = name_of(state);
-	d.link = "none";
-	d.peer_address = "-";
-	d.waits = wait_of(qp);
-	d.sends_posted = qp.sq_head.load(std::memory_order_relaxed);
-	d.sends_done = qp.sq_tail.load(std::memory_order_relaxed);
-	d.receives_posted = qp.receive_queue->committed();
-	d.receives_taken = qp.receive_queue->taken();
-	d.retries_left = qp.cold->retries_left;
-	d.unpolled = qp.send_cq->unpolled();
-	if (qp.recv_cq != qp.send_cq) d.unpolled += qp.recv_cq->unpolled();
-	if (qp.type == QpType::ud || !qp.outlet) return d;
-	d.peer_qpn = qp.destination_qpn;
+// The part that is copied under the engine's lock; the words are made without it.
+struct Copied {
+	std::uint32_t qpn, peer_qpn, peer_pid;
+	std::uint32_t sends_posted, sends_done, receives_posted, receives_taken, retries_left, unpolled;
+	QpType type;
+	QpState state;
+	const char *link, *waits;
 	wire::Gid peer;
-	std::ranges::copy(qp.cold->attributes.destination_gid, peer.begin());
-	d.peer_address = wire::text_of(peer).bytes;
-	d.link = qp.outlet->lossless ? "memory" : "udp";
-	if (!qp.outlet->lossless) return d;
-	const Link& link = *static_cast<const Link*>(qp.outlet->user);
-	if (link.is_self()) d.peer_pid = link.is_dead_end() ? 0 : static_cast<std::uint32_t>(getpid());
-	else d.peer_pid = static_cast<std::uint32_t>(link.peer().pid);
-	return d;
+};
+
+std::uint32_t pid_at(const Link& link) {
+	if (link.is_dead_end()) return 0;
+	return static_cast<std::uint32_t>(link.is_self() ? getpid() : link.peer().pid);
+}
+
+Copied copy(const transport::QueuePair& qp) {
+	const bool connected = qp.type != QpType::ud && qp.outlet != nullptr;
+	const bool local = connected && qp.outlet->lossless;
+	Copied c{.qpn = qp.qpn,
+		.peer_qpn = connected ? qp.destination_qpn : 0,
+		.peer_pid = local ? pid_at(*static_cast<const Link*>(qp.outlet->user)) : 0,
+		.sends_posted = qp.sq_head.load(std::memory_order_relaxed),
+		.sends_done = qp.sq_tail.load(std::memory_order_relaxed),
+		.receives_posted = qp.receive_queue->committed(),
+		.receives_taken = qp.receive_queue->taken(),
+		.retries_left = qp.cold->retries_left,
+		.unpolled = qp.send_cq->unpolled(),
+		.type = qp.type,
+		.state = qp.state.load(std::memory_order_relaxed),
+		.link = !connected ? "none"
+			: local        ? "memory"
+						   : "udp",
+		.waits = wait_of(qp),
+		.peer = {}};
+	if (qp.recv_cq != qp.send_cq) c.unpolled += qp.recv_cq->unpolled();
+	if (connected) std::ranges::copy(qp.cold->attributes.destination_gid, c.peer.begin());
+	return c;
+}
+
+status::QueuePair describe(const Copied& c) {
+	return {.qpn = c.qpn,
+		.type = name_of(c.type),
+		.state = name_of(c.state),
+		.peer_qpn = c.peer_qpn,
+		.peer_pid = c.peer_pid,
+		.link = c.link,
+		.waits = c.waits,
+		.sends_posted = c.sends_posted,
+		.sends_done = c.sends_done,
+		.receives_posted = c.receives_posted,
+		.receives_taken = c.receives_taken,
+		.retries_left = c.retries_left,
+		.unpolled = c.unpolled,
+		.peer_address = c.peer == wire::Gid{} ? "-" : wire::text_of(c.peer).bytes};
 }
 
 }  // namespace
 
 std::vector<status::QueuePair> queue_pairs_of(Engine& engine) {
-	std::vector<status::QueuePair> all;
+	std::vector<Copied> copied;
 	engine.control([&](adapter::ChannelAdapter& adapter) {
-		all.reserve(adapter.queue_pairs().count());
-		adapter.queue_pairs().for_each([&](const transport::QueuePair& qp) { all.push_back(describe(qp)); });
+		copied.reserve(adapter.queue_pairs().count());
+		adapter.queue_pairs().for_each([&](const transport::QueuePair& qp) { copied.push_back(copy(qp)); });
 	});
+	std::vector<status::QueuePair> all;
+	all.reserve(copied.size());
+	std::ranges::transform(copied, std::back_inserter(all), describe);
 	return all;
 }
 

@@ -60,7 +60,9 @@ std::expected<std::string, int> read_answer(int fd) {
 	struct stat facts{};
 	constexpr int seals = F_SEAL_SHRINK | F_SEAL_WRITE;
 	if (fstat(fd, &facts) != 0) return std::unexpected(errno);
-	if ((fcntl(fd, F_GET_SEALS) & seals) != seals || facts.st_size > bytes_max) return std::unexpected(EPROTO);
+	// Only a file in memory has seals; reading another one may never end.
+	const int sealed = fcntl(fd, F_GET_SEALS);
+	if (sealed < 0 || (sealed & seals) != seals || facts.st_size > bytes_max) return std::unexpected(EPROTO);
 	std::string text(static_cast<std::size_t>(facts.st_size), '\0');
 	const ssize_t got = pread(fd, text.data(), text.size(), 0);
 	if (got < 0) return std::unexpected(errno);
@@ -161,10 +163,15 @@ std::expected<Descriptor, int> next_visitor(int door) {
 std::expected<void, int> answer(const Descriptor& visitor, std::string_view text) {
 	const Descriptor file(memfd_create("verbena-status", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (!file) return std::unexpected(errno);
-	if (write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-		return std::unexpected(errno != 0 ? errno : EIO);
+	const ssize_t written = write(file.get(), text.data(), text.size());
+	if (written < 0) return std::unexpected(errno);
+	if (static_cast<std::size_t>(written) != text.size()) return std::unexpected(ENOSPC);
 	if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
 		return std::unexpected(errno);
+	return pass(visitor, file);
+}
+
+std::expected<void, int> pass(const Descriptor& visitor, const Descriptor& file) {
 	char byte = 's';
 	iovec bytes{&byte, 1};
 	alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};

@@ -29,6 +29,9 @@ std::expected<Descriptor, int> open_door(uid_t user);
 std::expected<Descriptor, int> next_visitor(int door);
 // Answers it. Never blocks.
 std::expected<void, int> answer(const Descriptor& visitor, std::string_view text);
+// The last step of answer(): passes the descriptor to the visitor. Public for tests, which pass
+// wrong ones.
+std::expected<void, int> pass(const Descriptor& visitor, const Descriptor& file);
 
 // The names of the doors of `user`, or of all users for root, in the text of /proc/net/unix.
 std::vector<std::string> doors_in(std::string_view proc_net_unix, uid_t user);

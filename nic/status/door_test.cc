@@ -1,5 +1,6 @@
 #include "nic/status/door.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -86,6 +87,9 @@ TEST(StatusDoor, AnAnswerThatIsNoStatusIsRefused) {
 	const Descriptor visitor = visitor_at(*door);
 	EXPECT_EQ(send(visitor.get(), "x", 1, 0), 1);  // without a descriptor
 	EXPECT_EQ(answered.get().error(), EPROTO);
+	auto unsealed = asked(*door);
+	EXPECT_TRUE(pass(visitor_at(*door), Descriptor(open("/dev/zero", O_RDONLY | O_CLOEXEC))));
+	EXPECT_EQ(unsealed.get().error(), EPROTO);
 	auto hung_up = asked(*door);
 	{ const Descriptor closed = visitor_at(*door); }
 	EXPECT_EQ(hung_up.get().error(), ECONNRESET);

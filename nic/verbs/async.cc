@@ -31,9 +31,8 @@ void explain_overrun(const queues::CompletionQueue& queue) {
 	engine::Sentence s;
 	s.add(
 		"A completion queue of %u entries overran: all hold completions that were not polled, and a further one was "
-		"lost (IBV_EVENT_CQ_ERR); poll more often, or create it with an entry for each request that can be under way "
-	    "on "
-		"its queue pairs (ibv_create_cq(3))",
+		"lost (IBV_EVENT_CQ_ERR); poll more often, or create it with an entry for each request that can be under "
+		"way on its queue pairs (ibv_create_cq(3))",
 		queue.capacity());
 	engine::publish(s);
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -126,6 +127,23 @@ def test_a_process_that_is_stopped_does_not_hold_up_top(waits: tuple[int, int]) 
     awaited(lambda: any(each["pid"] == responder for each in processes()))
     os.kill(responder, signal.SIGSTOP)
     assert any(each["pid"] == requester for each in processes())
+
+
+def processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_process_without_a_descriptor_for_the_question_does_not_spin(traced: Traced) -> None:
+    # rping's server sleeps until a client comes.
+    server, _ = traced.runner.start([VERBENA, "run", "--", "rping", "-s", "-p", str(free_port())])
+    awaited(lambda: any(each["pid"] == server.pid for each in processes()))
+    resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (4, 4))
+    assert not any(each["pid"] == server.pid for each in processes())
+    # The question that it could not accept is still there.
+    before, began = processor_seconds(server.pid), time.monotonic()
+    top("--count", "10")
+    assert processor_seconds(server.pid) - before < (time.monotonic() - began) / 4
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may start programs of other users")

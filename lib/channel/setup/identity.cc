@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/descriptor.h"
 #include "lib/channel/setup/openssl.h"
 #include "lib/channel/setup/private_file.h"
 
@@ -16,19 +17,6 @@ namespace verbena::channel {
 namespace {
 
 constexpr off_t file_size_max = 64 << 10;
-
-class Descriptor {
-public:
-	explicit Descriptor(int fd) : fd_(fd) {}
-	~Descriptor() {
-		if (fd_ >= 0) close(fd_);
-	}
-	Descriptor(const Descriptor&) = delete;
-	int get() const { return fd_; }
-
-private:
-	int fd_;
-};
 
 std::unexpected<std::string> failed(const std::string& what, int error) {
 	return std::unexpected(what + ": " + std::strerror(error));
@@ -94,7 +82,7 @@ std::expected<Credential, std::string> parse(const std::string& text, const std:
 std::expected<std::optional<Identity>, std::string> find_identity(const std::string& folder, uid_t owner) {
 	const std::string path = folder + "/" + identity_file;
 	const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-	if (file.get() < 0) {
+	if (!file) {
 		if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
 		if (errno == ELOOP) return std::unexpected(path + " is a symbolic link: put the file itself there");
 		return failed("cannot open " + path, errno);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "nic/trace/read/json_members.h"
 #include "nic/trace/read/names.h"
 
 namespace verbena::trace {
@@ -226,13 +227,6 @@ std::size_t equal_receives(const std::vector<Event>& events, std::size_t first) 
 	std::size_t end = first;
 	while (end < events.size() && same(events[end])) ++end;
 	return end - first;
-}
-
-// A member of a JSON object, or nothing if there is none or it is no text.
-std::string text_in(const nlohmann::json& object, const char* name) {
-	if (!object.is_object()) return {};
-	const auto member = object.find(name);
-	return member != object.end() && member->is_string() ? member->get<std::string>() : std::string();
 }
 
 void append_once(std::vector<std::string>& list, std::string text) {

@@ -11,20 +11,11 @@
 #include <tuple>
 #include <utility>
 
+#include "nic/trace/read/json_members.h"
 #include "nic/trace/read/text.h"
 
 namespace verbena::trace {
 namespace {
-
-template <class Number> Number number_in(const nlohmann::json& object, const char* name) {
-	const auto member = object.find(name);
-	return member != object.end() && member->is_number_unsigned() ? member->get<Number>() : Number{0};
-}
-
-std::string text_in(const nlohmann::json& object, const char* name) {
-	const auto member = object.find(name);
-	return member != object.end() && member->is_string() ? member->get<std::string>() : std::string();
-}
 
 std::string quoted(const std::string& text) {
 	return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
