@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "lib/metrics/export.h"
+#include "tools/checked_run.h"
 #include "tools/child.h"
 #include "tools/commands.h"
 #include "tools/fault_options.h"
@@ -27,6 +28,7 @@ struct RunOptions {
 	std::string log;
 	std::vector<std::string> faults;
 	TraceOptions trace;
+	CheckOptions check;
 	std::string metrics;  // [HOST:]PORT; empty: none
 	bool stats = false;
 };
@@ -60,6 +62,7 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
 		fmt::print(stderr, "verbena: metrics at port {}, path /metrics\n", endpoint->port());
 	}
 	if (options.trace.wanted) return run_traced(command, options.trace);
+	if (!options.check.level.empty()) return run_checked(command, options.check);
 	if (endpoint) {
 		const auto status = run_child(command);
 		return status ? end_as(*status)
@@ -102,6 +105,27 @@ void add_trace_options(CLI::App& sub, RunOptions& options) {
 		->capture_default_str();
 }
 
+void add_check_options(CLI::App& sub, RunOptions& options) {
+	CheckOptions& check = options.check;
+	sub.add_option("--check", check.level,
+		   "Report what the program does against the rules of verbs, at once, and end with status 86 if there is such "
+	       "a "
+		   "finding: error (the default), also portability, or also advice (docs/check.md)")
+		->type_name("[=LEVEL]")
+		->expected(0, 1)
+		->default_str("error")
+		->check(CLI::IsMember({"error", "portability", "advice"}));
+	sub.add_option("--suppressions", check.suppressions,
+		   "A file with findings that --check shall leave out, a line RULE:PATTERN for each; may be repeated")
+		->type_name("FILE")
+		->allow_extra_args(false);
+	sub.add_option("--report", check.reports,
+		   "Write the findings of --check to FILE too, as SARIF if its name ends in .sarif, otherwise as JSON; may be "
+		   "repeated")
+		->type_name("FILE")
+		->allow_extra_args(false);
+}
+
 void add_watch_options(CLI::App& sub, RunOptions& options) {
 	sub.add_option("--metrics", options.metrics,
 		   "Serve the counters of the program's NIC for Prometheus at http://HOST:PORT/metrics while it runs; 0: any "
@@ -127,6 +151,8 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		"  verbena run --metrics 9400 -- ./server          counters and queue pairs for Prometheus\n"
 		"  verbena run --stats -- ./program                print what its NIC has counted, at the end\n"
 		"  verbena run --faults loss=1%,delay=2ms,seed=7 -- ./program    over a bad network (docs/faults.md)\n"
+		"  verbena run --check -- ./program                report what is wrong on every device\n"
+		"  verbena run --check=advice --report r.sarif -- ./program\n"
 		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
 		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");
 	auto options = std::make_shared<RunOptions>();
@@ -144,12 +170,16 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		->type_name("LIST")
 		->allow_extra_args(false);
 	add_trace_options(*sub, *options);
+	add_check_options(*sub, *options);
 	add_watch_options(*sub, *options);
 	sub->callback([options, &action, &program] {
 		action = [options, &program] {
 			if (program.empty())
 				return complain("there is no command to run: use verbena run [OPTIONS] -- PROGRAM [ARGUMENTS]", usage);
 			if (const auto fault = fault_of(options->trace)) return complain(*fault, usage);
+			if (const auto fault = fault_of(options->check)) return complain(*fault, usage);
+			if (options->trace.wanted && !options->check.level.empty())
+				return complain("--check and --trace cannot be in one run", usage);
 			return run(program, *options);
 		};
 	});

@@ -74,6 +74,9 @@ public:
 	std::uint32_t unpolled() const {
 		return head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_acquire);
 	}
+	// The completions that were added, and that were taken, since the queue was made, modulo 2^32.
+	std::uint32_t produced() const { return head_.load(std::memory_order_acquire); }
+	std::uint32_t taken() const { return tail_.load(std::memory_order_acquire); }
 	bool empty() const { return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_relaxed); }
 
 	// Requests one event (ibv_req_notify_cq(3)). Under the engine's lock, because push() reads the

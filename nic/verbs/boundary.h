@@ -1,5 +1,6 @@
 // The verbs as a C program may call them: an exception becomes an errno value
-// (nic/engine/boundary.h), and a trace gets the call (call_trace.h). exports.cc and the tables of
+// (nic/engine/boundary.h), a trace gets the call (call_trace.h), and so does a checker
+// (checked_calls.h). exports.cc and the tables of
 // function pointers call every function of ours by guarded<function>.
 //
 // Not so the data path (objects.h) and the getters, which cannot throw.
@@ -13,6 +14,7 @@
 #include "nic/engine/boundary.h"
 #include "nic/engine/waiting.h"
 #include "nic/verbs/call_trace.h"
+#include "nic/verbs/checked_calls.h"
 
 namespace verbena::verbs {
 
@@ -43,6 +45,32 @@ template <auto verb> consteval auto public_name_of() {
 }
 template <auto verb> inline constexpr auto public_name = public_name_of<verb>();
 
+// Calls `run`, and tells a trace and a checker if there is one. No object lives across the call, for
+// verbs that sleep.
+template <auto verb, class Result, class... Parameters>
+Result observed(Result (*run)(Parameters...), Parameters... parameters) {
+	if (trace::on()) [[unlikely]]
+		return traced_call<Result>(public_name<verb>.data(), run, parameters...);
+	return run(parameters...);
+}
+template <auto verb, class Result, class... Parameters>
+[[gnu::cold, gnu::noinline]] Result checked_call(Result (*run)(Parameters...), Parameters... parameters) {
+	Checks<verb>::before(parameters...);
+	if constexpr (std::is_void_v<Result>) {
+		observed<verb>(run, parameters...);
+	} else {
+		const Result result = observed<verb>(run, parameters...);
+		Checks<verb>::after(result, parameters...);
+		return result;
+	}
+}
+template <auto verb, class Result, class... Parameters>
+Result watched_call(Result (*run)(Parameters...), Parameters... parameters) {
+	if (checked()) [[unlikely]]
+		return checked_call<verb>(run, parameters...);
+	return observed<verb>(run, parameters...);
+}
+
 template <auto verb, Reports how, class Function = decltype(verb)> struct Guard;
 
 template <auto verb, Reports how, class Result, class... Parameters>
@@ -50,11 +78,7 @@ struct Guard<verb, how, Result (*)(Parameters...)> {
 	static Result run(Parameters... parameters) {
 		return engine::bounded(public_name<verb>.data(), [&] { return verb(parameters...); }, failure<how, Result>);
 	}
-	static Result call(Parameters... parameters) {
-		if (trace::on()) [[unlikely]]
-			return traced_call<Result>(public_name<verb>.data(), run, parameters...);
-		return run(parameters...);
-	}
+	static Result call(Parameters... parameters) { return watched_call<verb>(run, parameters...); }
 };
 
 template <auto verb, Reports how, class Result, class... Parameters>
@@ -65,11 +89,7 @@ struct Guard<verb, how, Result (*)(engine::BlockingCall&, Parameters...)> {
 		return engine::bounded(
 			public_name<verb>.data(), [&] { return verb(blocking, parameters...); }, failure<how, Result>);
 	}
-	static Result call(Parameters... parameters) {
-		if (trace::on()) [[unlikely]]
-			return traced_call<Result>(public_name<verb>.data(), run, parameters...);
-		return run(parameters...);
-	}
+	static Result call(Parameters... parameters) { return watched_call<verb>(run, parameters...); }
 	static Result run(Parameters... parameters) {
 		return engine::sleeping([&](engine::BlockingCall& blocking) { return stretch(blocking, parameters...); });
 	}

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "nic/verbs/boundary.h"
+#include "nic/verbs/checked.h"
 #include "nic/verbs/device_list.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
@@ -77,6 +78,7 @@ extern "C" {
 ibv_device** ibv_get_device_list(int* num_devices) {
 	const int errno_before = errno;
 	ours::begin_trace();
+	ours::begin_check();
 	if (num_devices) *num_devices = 0;
 
 	ibv_device** real_list = list_real_devices();
@@ -261,7 +263,7 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) 
 }
 
 void ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {
-	is_ours(cq->context) ? ours::ack_cq_events(cq, count) : real().ibv_ack_cq_events(cq, count);
+	is_ours(cq->context) ? guarded<ours::ack_cq_events>(cq, count) : real().ibv_ack_cq_events(cq, count);
 }
 
 // ---- Queue pairs

@@ -20,6 +20,7 @@
 #include "nic/heap/heap.h"
 #include "nic/trace/trace.h"
 #include "nic/ucma/interpose.h"
+#include "nic/verbs/checked.h"
 #include "nic/verbs/devices.h"
 #include "nic/verbs/fault_injection.h"
 #include "nic/verbs/open_counters.h"
@@ -108,6 +109,7 @@ void after_fork_in_child() {
 	p.contexts.clear();
 	forget_open_counters();
 	trace::abandon_after_fork();
+	renew_check_after_fork();
 	if (p.kernel) p.kernel->abandon_after_fork();
 	if (p.engine) p.engine.release()->abandon_after_fork();  // leaked: inherited objects use it
 }
@@ -297,6 +299,7 @@ void print_stats(engine::Engine& engine) {
 // At exit: says goodbye on open connections, as the kernel's rdma_cm would for a process that ends,
 // and sends the acknowledgements that wait.
 [[gnu::destructor]] void leave() {
+	end_check();
 	Process& p = process();
 	if (p.engine && std::getenv("VERBENA_STATS")) engine::attempt([&] { print_stats(*p.engine); });
 	if (p.kernel) engine::attempt([&] { p.kernel->disconnect_all(); });

@@ -1,0 +1,268 @@
+// The book of the checker: the objects and requests of the program, as far as the rules need them.
+//
+// Each method is one act of the program, told by the decorators of nic/verbs; the book reports the
+// rules that it breaks. The book calls nothing of the NIC, and reads the program's memory only by
+// guarded copies.
+//
+// A request is open from its post to the poll of its own completion or, if it is unsignaled, of a
+// later one's: that is what the manual pages promise, and later than the moment at which this NIC is
+// done with it.
+//
+// Threads: any; one mutex inside.
+// Errors: std::bad_alloc, which loses what the call had to say.
+#pragma once
+
+#include <pthread.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/time.h"
+#include "nic/queues/completion.h"
+#include "nic/queues/work_request.h"
+#include "nic/rules/findings.h"
+
+namespace verbena::rules {
+
+// A pointer of the program's: ibv_cq *, ibv_mr * and so on.
+using Handle = const void*;
+
+enum class Kind : std::uint8_t { pd, mr, cq, channel, qp, srq, ah, mw };
+const char* name_of(Kind);
+
+// The place of a call: the site, the frame pointer and the thread.
+struct Caller {
+	Site site = 0;
+	std::uintptr_t frame = 0;
+	pthread_t thread{};
+};
+
+struct RegionFacts {
+	std::uint32_t lkey = 0, rkey = 0;
+	std::uint64_t begin = 0, length = 0;
+	unsigned access = 0;  // enum ibv_access_flags
+};
+
+struct QueuePairFacts {
+	std::uint32_t qpn = 0;
+	int type = 0;  // enum ibv_qp_type
+	Handle send_cq = nullptr, receive_cq = nullptr, srq = nullptr;  // srq may be null
+	bool signal_all = false;
+	std::uint32_t send_requests_max = 0, receives_max = 0;  // that the create function returned
+	std::uint32_t inline_max = 0;
+	std::uint32_t mtu = 0;  // the longest datagram of a UD queue pair, in bytes
+};
+
+// The attributes of an ibv_modify_qp(3) that has succeeded, as far as rules need them.
+struct ChangeFacts {
+	std::optional<int> state;  // enum ibv_qp_state
+	std::optional<std::uint32_t> first_psn;  // sq_psn
+	std::optional<std::uint32_t> q_key;
+	bool waits_for_ever = false;  // timeout 0
+	bool never_retries = false;  // retry_cnt 0
+	// The GID of the chosen index is link-local, and the one of this index is not.
+	std::optional<unsigned> routable_index;
+};
+
+struct SendFacts {
+	std::uint64_t wr_id = 0;
+	std::uint64_t remote_address = 0;
+	Handle address_handle = nullptr;
+	std::span<const queues::Segment> segments;
+	std::uint32_t rkey = 0;
+	queues::SendOpcode opcode{};
+	std::uint8_t flags = 0;  // queues::SendFlags
+};
+
+struct ReceiveFacts {
+	std::uint64_t wr_id = 0;
+	std::span<const queues::Segment> segments;
+};
+
+class Book {
+public:
+	explicit Book(Findings& findings) : findings_(findings) {}
+
+	// ---- Objects. `uses`: those that cannot be destroyed before this one.
+	void made(Kind, Handle, std::vector<Handle> uses, Site);
+	// Call destroys() before each destroy function and one of the others after it: by then, another
+	// thread may have made another object at the same address. EBUSY: refused_destroy().
+	void destroys(Handle);
+	void refused_destroy(Handle, Site);
+	void destroyed(Kind, Handle);
+
+	void registered(Handle mr, const RegionFacts&, Site);
+	void region_refused(unsigned access, Site);
+	void deregisters(Handle mr, Site);
+	// The call has failed: windows are bound.
+	void deregister_refused(Handle mr, Site);
+
+	void queue_pair_made(Handle qp, const QueuePairFacts&, Site);
+	void changed(Handle qp, const ChangeFacts&, Site);
+	void change_without_grh(Handle qp, Site);  // refused
+	// `receive_taken`: a message has begun to fill a request of the shared receive queue.
+	void destroys_queue_pair(Handle qp, bool receive_taken, Site);
+	void address_handle_destroyed(Handle ah, Site);
+
+	// ---- Requests
+	// How many sends fit, if places are free only after a poll. For a post that this cuts short,
+	// call send_refused() as well.
+	std::uint32_t room(Handle qp);
+	void sends_posted(Handle qp, std::span<const SendFacts>, const Caller&);
+	void send_refused(Handle qp, const SendFacts&, int error, Site);
+	// `queue`: the queue pair or the shared receive queue.
+	void receives_posted(Handle queue, std::span<const ReceiveFacts>, const Caller&);
+	void receive_refused(Handle queue, const ReceiveFacts&, int error, Site);
+	// `produced`: the completions that the queue has received so far, modulo 2^32; `taken`: those that
+	// have been polled, with these as the last ones.
+	struct Counts {
+		std::uint32_t produced = 0, taken = 0;
+	};
+	void polled(Handle cq, std::span<const queues::Completion>, Counts, const Caller&, Nanoseconds now);
+	void begins_extended_post(Handle qp);
+	void ends_extended_post(Handle qp);
+	// True if this thread is between ibv_wr_start() and ibv_wr_complete() of the queue pair; then a
+	// post in another way would wait for ever.
+	bool is_in_extended_post(Handle qp, Site);
+
+	// ---- Events
+	void completion_queue_made(Handle cq, std::uint32_t entries, Handle channel, Site);
+	// `produced`: the completions that the queue has received so far, modulo 2^32.
+	void armed(Handle cq, std::uint32_t produced, Site);
+	// The calling thread is about to sleep until an event. `taken(cq)`: the completions that have
+	// been polled so far, modulo 2^32.
+	void waits_for_event(Handle channel, std::uint32_t (*taken)(Handle cq), Site, Nanoseconds now);
+	void event_fetched(Handle channel, Handle cq);  // cq null: the wait has ended without one
+	void acknowledges(Handle cq, std::uint32_t count, Site);
+	// An object is about to be destroyed of which `missing` fetched events are not acknowledged.
+	void destroys_with_events(Kind, Handle, std::uint32_t missing, Site, Nanoseconds now);
+
+	// ---- Time
+	// Looks for waits that cannot end. Several times a second.
+	void look(Nanoseconds now);
+	// The program ends.
+	void finish();
+
+private:
+	struct Object {
+		std::uint64_t serial;
+		Kind kind;
+		Site made;
+		std::vector<Handle> uses;
+		Site refused = 0;  // where destroying it failed
+		std::string user;  // that was the reason
+	};
+	struct Region {
+		RegionFacts facts;
+		Site made;
+	};
+	struct OpenSend {
+		std::uint64_t wr_id, remote_address;
+		Handle address_handle;
+		std::vector<queues::Segment> segments;
+		std::optional<std::uint64_t> digest;
+		Caller caller;
+		std::uint32_t rkey;
+		queues::SendOpcode opcode;
+		bool signaled, is_inline;
+		std::uint32_t length() const;
+		bool reads() const { return opcode == queues::SendOpcode::rdma_read || is_atomic(); }
+		bool is_atomic() const {
+			return opcode == queues::SendOpcode::compare_swap || opcode == queues::SendOpcode::fetch_add;
+		}
+	};
+	struct OpenReceive {
+		std::uint64_t wr_id;
+		std::vector<queues::Segment> segments;
+		Caller caller;
+		// A message that shares memory with this one was polled when its completion queue had
+		// received so many completions.
+		std::optional<std::uint32_t> shared_until;
+	};
+	struct FailedPost {
+		std::uint64_t wr_id;
+		Site site;
+		int error;
+	};
+	struct QueuePair {
+		Handle handle;
+		QueuePairFacts facts;
+		Site made;
+		int state = 0;
+		bool broken = false;  // in IBV_QPS_ERR, as the program knows
+		std::deque<OpenSend> sends;
+		std::deque<OpenReceive> receives;
+		std::optional<FailedPost> failed;
+		std::optional<pthread_t> builder;  // the thread between ibv_wr_start and ibv_wr_complete
+	};
+	struct SharedQueue {
+		std::deque<OpenReceive> receives;
+	};
+	struct CompletionQueue {
+		std::uint32_t entries = 0;
+		Handle channel = nullptr;
+		Site made = 0;
+		std::uint32_t open = 0;  // requests that can complete into it
+		bool armed = false;
+		std::uint32_t produced_when_armed = 0;
+		Site armed_at = 0;
+		std::uint32_t fetched = 0, acknowledged = 0;  // events
+		Nanoseconds empty_since = 0;  // polled in vain since then; 0: not
+		Site polled_at = 0;
+	};
+	struct Sleeper {
+		Site site;
+		Nanoseconds since;
+		bool reported = false;
+	};
+	struct Destroyer {
+		Kind kind;
+		Handle handle;
+		std::uint32_t missing;
+		Site site;
+		Nanoseconds since;
+	};
+
+	QueuePair* find_queue_pair(Handle qp);
+	std::deque<OpenReceive>* receives_of(Handle queue);
+	template <class Visit> void visit_open(Visit&&);
+	void note_activity(const QueuePair&);
+	void count_open(Handle cq, int change);
+	void check_send(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);
+	void check_order(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);
+	void check_receive(Handle queue, const OpenReceive&);
+	void check_memory(const QueuePair&, const OpenSend&, const Caller&);
+	void check_stack(const std::vector<queues::Segment>&, const Caller& posted, const Caller& now);
+	void complete_sends(QueuePair&, const queues::Completion&, const Caller&);
+	void complete_receive(
+		QueuePair&, const queues::Completion&, std::uint32_t index, std::uint32_t produced, const Caller&);
+	void check_overrun(const QueuePair&, Handle cq, const Caller&);
+	void forget_requests(QueuePair&);
+	Note registered_note(std::uint32_t lkey) const;
+
+	Findings& findings_;
+	std::mutex mutex_;
+	std::unordered_map<Handle, Object> objects_;
+	std::unordered_map<Handle, Region> regions_;
+	std::unordered_map<std::uint32_t, Handle> lkeys_;
+	std::unordered_map<Handle, QueuePair> queue_pairs_;
+	std::unordered_map<std::uint32_t, Handle> numbers_;  // QPN -> queue pair
+	std::unordered_map<Handle, SharedQueue> shared_queues_;
+	std::unordered_map<Handle, CompletionQueue> completion_queues_;
+	std::map<std::pair<Handle, pthread_t>, Sleeper> sleepers_;  // by channel
+	std::map<pthread_t, Destroyer> destroyers_;  // that wait for acknowledgements
+	std::map<pthread_t, std::uint64_t> destroying_;  // the serial number of the object
+	std::uint64_t serial_ = 0;
+	std::map<std::uint32_t, std::pair<std::uint32_t, Site>> first_psns_;  // PSN -> QPN, place
+	std::map<pthread_t, std::pair<std::uintptr_t, std::uintptr_t>> stacks_;
+};
+
+}  // namespace verbena::rules

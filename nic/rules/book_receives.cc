@@ -1,0 +1,167 @@
+// The book's receives, and the polls that end requests.
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+
+#include <infiniband/verbs.h>
+
+#include "nic/rules/book.h"
+#include "nic/rules/names.h"
+
+namespace verbena::rules {
+namespace {
+
+using queues::Segment;
+
+constexpr std::uint32_t grh_bytes = 40;
+
+bool overlap(const Segment& a, const Segment& b) {
+	return a.length && b.length && a.address < b.address + b.length && b.address < a.address + a.length;
+}
+
+std::uint64_t sum_of(const std::vector<Segment>& segments) {
+	std::uint64_t sum = 0;
+	for (const Segment& segment : segments) sum += segment.length;
+	return sum;
+}
+
+bool share_bytes(const std::vector<Segment>& a, const std::vector<Segment>& b) {
+	return std::ranges::any_of(
+		a, [&](const Segment& x) { return std::ranges::any_of(b, [&](const Segment& y) { return overlap(x, y); }); });
+}
+
+// The calling thread's stack: [lowest, highest).
+std::pair<std::uintptr_t, std::uintptr_t> stack_of_thread() {
+	pthread_attr_t attributes;
+	void* begin = nullptr;
+	std::size_t size = 0;
+	if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
+	pthread_attr_getstack(&attributes, &begin, &size);
+	pthread_attr_destroy(&attributes);
+	return {reinterpret_cast<std::uintptr_t>(begin), reinterpret_cast<std::uintptr_t>(begin) + size};
+}
+
+}  // namespace
+
+std::deque<Book::OpenReceive>* Book::receives_of(Handle queue) {
+	if (const auto srq = shared_queues_.find(queue); srq != shared_queues_.end()) return &srq->second.receives;
+	QueuePair* const qp = find_queue_pair(queue);
+	return qp ? &qp->receives : nullptr;
+}
+
+// A variable of a function that has returned lies below the frame of the caller: stacks grow down.
+void Book::check_stack(const std::vector<Segment>& segments, const Caller& posted, const Caller& now) {
+	if (!pthread_equal(posted.thread, now.thread)) return;
+	auto [known, fresh] = stacks_.try_emplace(now.thread);
+	if (fresh) known->second = stack_of_thread();
+	const auto [lowest, highest] = known->second;
+	// Not on the stack of a coroutine.
+	if (now.frame < lowest || now.frame >= highest || posted.frame < lowest || posted.frame >= highest) return;
+	for (const Segment& segment : segments)
+		if (segment.length && segment.address >= posted.frame && segment.address < now.frame)
+			return findings_.report(Rule::stack_buffer_in_flight, posted.site,
+				text("the request uses the stack of a function that has returned before its completion was polled "
+					 "(%u bytes at 0x%" PRIx64 ", and the stack ends at 0x%zx now)",
+					segment.length, segment.address, now.frame),
+				{{"the completion was polled here", now.site}});
+}
+
+void Book::check_receive(Handle queue, const OpenReceive& next) {
+	for (std::size_t i = 0; i < next.segments.size(); ++i)
+		for (std::size_t j = 0; j < i; ++j)
+			if (overlap(next.segments[i], next.segments[j]))
+				findings_.report(Rule::sge_overlap_one_wr, next.caller.site,
+					text("segments %zu and %zu of the receive with wr_id %" PRIu64 " overlap", j, i, next.wr_id));
+	const QueuePair* const qp = find_queue_pair(queue);
+	if (!qp) return;
+	if (qp->facts.type == IBV_QPT_UD && sum_of(next.segments) <= grh_bytes)
+		findings_.report(Rule::ud_grh_missing, next.caller.site,
+			text("the receive with wr_id %" PRIu64 " on the UD queue pair 0x%x has %" PRIu64
+				 " bytes, which hold no datagram",
+				next.wr_id, qp->facts.qpn, sum_of(next.segments)));
+	if (qp->broken)
+		findings_.report(Rule::post_in_err, next.caller.site,
+			text("the receive with wr_id %" PRIu64 " was posted to QP 0x%x, which is in IBV_QPS_ERR", next.wr_id,
+				qp->facts.qpn));
+}
+
+void Book::receives_posted(Handle queue, std::span<const ReceiveFacts> requests, const Caller& caller) {
+	const std::lock_guard lock(mutex_);
+	std::deque<OpenReceive>* const receives = receives_of(queue);
+	if (!receives) return;
+	const QueuePair* const qp = find_queue_pair(queue);
+	for (const ReceiveFacts& facts : requests) {
+		OpenReceive next{.wr_id = facts.wr_id,
+			.segments = {facts.segments.begin(), facts.segments.end()},
+			.caller = caller,
+			.shared_until = {}};
+		check_receive(queue, next);
+		receives->push_back(std::move(next));
+		if (!qp) continue;
+		count_open(qp->facts.receive_cq, 1);
+		check_overrun(*qp, qp->facts.receive_cq, caller);
+	}
+}
+
+void Book::receive_refused(Handle queue, const ReceiveFacts& facts, int error, Site site) {
+	const std::lock_guard lock(mutex_);
+	const QueuePair* const qp = find_queue_pair(queue);
+	if (!qp || error == ENOMEM) return;
+	if (qp->facts.srq)
+		findings_.report(Rule::recv_on_srq_qp, site,
+			text("ibv_post_recv() was called for QP 0x%x, which has a shared receive queue, and refused",
+				qp->facts.qpn));
+	else if (qp->state == IBV_QPS_RESET)
+		findings_.report(Rule::post_in_wrong_state, site,
+			text("the receive with wr_id %" PRIu64 " was posted to QP 0x%x in IBV_QPS_RESET and was refused",
+				facts.wr_id, qp->facts.qpn));
+}
+
+// `index`: of the completion, in the order of its queue, which had received `produced` when the
+// program polled it.
+void Book::complete_receive(QueuePair& qp, const queues::Completion& completion, std::uint32_t index,
+	std::uint32_t produced, const Caller& now) {
+	std::deque<OpenReceive>* const receives = receives_of(qp.facts.srq ? qp.facts.srq : qp.handle);
+	if (!receives) return;
+	const bool failed = completion.status != queues::Status::success;
+	if (failed) qp.broken = true;
+	// Requests of a shared receive queue complete in any order.
+	const auto found = std::ranges::find(*receives, completion.wr_id, &OpenReceive::wr_id);
+	if (found == receives->end()) return;
+	const OpenReceive receive = std::move(*found);
+	receives->erase(found);
+	if (!qp.facts.srq) count_open(qp.facts.receive_cq, -1);
+	check_stack(receive.segments, receive.caller, now);
+	if (failed || completion.length == 0) return;
+	if (receive.shared_until && static_cast<std::int32_t>(*receive.shared_until - index) > 0)
+		findings_.report(Rule::recv_overlap, receive.caller.site,
+			text("the message of the receive with wr_id %" PRIu64
+				 " has overwritten an earlier one in the same memory before the completion of that one was polled",
+				receive.wr_id),
+			{{"the completion was polled here", now.site}});
+	for (OpenReceive& other : *receives)
+		if (share_bytes(receive.segments, other.segments)) other.shared_until = produced;
+}
+
+void Book::polled(Handle handle, std::span<const queues::Completion> completions, Counts counts, const Caller& caller,
+	Nanoseconds now) {
+	const std::lock_guard lock(mutex_);
+	if (const auto cq = completion_queues_.find(handle); cq != completion_queues_.end()) {
+		cq->second.polled_at = caller.site;
+		if (!completions.empty()) cq->second.empty_since = 0;
+		else if (cq->second.empty_since == 0) cq->second.empty_since = now;
+	}
+	std::uint32_t index = counts.taken - static_cast<std::uint32_t>(completions.size());
+	for (const queues::Completion& completion : completions) {
+		const auto number = numbers_.find(completion.qpn);
+		if (number != numbers_.end()) {
+			QueuePair& qp = queue_pairs_.at(number->second);
+			if (static_cast<unsigned>(completion.opcode) & IBV_WC_RECV)
+				complete_receive(qp, completion, index, counts.produced, caller);
+			else complete_sends(qp, completion, caller);
+		}
+		++index;
+	}
+}
+
+}  // namespace verbena::rules

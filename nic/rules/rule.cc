@@ -1,0 +1,168 @@
+#include "nic/rules/rule.h"
+
+#include <array>
+
+namespace verbena::rules {
+namespace {
+
+using enum Severity;
+
+struct Entry {
+	Rule rule;
+	RuleFacts facts;
+};
+
+constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
+	{Rule::mr_dereg_in_flight,
+		{"mr-dereg-in-flight", error,
+			"the memory of a request must stay registered until its completion has been polled (rdma_post_write(3), "
+			"rdma_post_recv(3))"}},
+	{Rule::mw_mr_order,
+		{"mw-mr-order", error,
+			"a region cannot be deregistered while a memory window is bound to it, and the call fails "
+			"(ibv_dereg_mr(3))"}},
+	{Rule::pd_destroy_order,
+		{"pd-destroy-order", error,
+			"an object cannot be destroyed while another one uses it, and the call fails (ibv_dealloc_pd(3), "
+			"ibv_destroy_cq(3), ibv_destroy_srq(3))"}},
+	{Rule::ah_destroy_in_flight,
+		{"ah-destroy-in-flight", error,
+			"an address handle must live until the requests that use it have completed (ibv_post_send(3))"}},
+	{Rule::ack_missing,
+		{"ack-missing", error,
+			"destroying an object waits until all of its events have been acknowledged (ibv_get_cq_event(3), "
+			"ibv_get_async_event(3))"}},
+	{Rule::ack_wrong_cq,
+		{"ack-wrong-cq", error,
+			"events are acknowledged on the completion queue that ibv_get_cq_event() returned, once each "
+			"(ibv_get_cq_event(3))"}},
+	{Rule::qp_destroy_with_work,
+		{"qp-destroy-with-work", advice,
+			"the completions of a destroyed queue pair are removed, so the program cannot know which requests were "
+			"done (ibv_destroy_qp(3)); move it to IBV_QPS_ERR first and poll them"}},
+	{Rule::srq_qp_no_last_wqe,
+		{"srq-qp-no-last-wqe", portability,
+			"a request that the queue pair has taken from the shared receive queue is lost with it; wait for "
+			"IBV_EVENT_QP_LAST_WQE_REACHED in IBV_QPS_ERR (ibv_get_async_event(3))"}},
+	{Rule::leak_at_exit,
+		{"leak-at-exit", advice, "each object that a program makes again and again must be destroyed as often"}},
+	{Rule::send_buffer_modified,
+		{"send-buffer-modified", error,
+			"the memory of a request can be used again only after its completion has been polled "
+			"(ibv_post_send(3)); until then the device may read it at any time"}},
+	{Rule::send_buffer_freed,
+		{"send-buffer-freed", error,
+			"the memory of a request must stay until its completion has been polled (ibv_post_send(3))"}},
+	{Rule::stack_buffer_in_flight,
+		{"stack-buffer-in-flight", error,
+			"the memory of a request must stay until its completion has been polled (ibv_post_send(3)), but the "
+			"variables of a function end when it returns"}},
+	{Rule::recv_overlap,
+		{"recv-overlap", error,
+			"the memory of a receive belongs to the device until its completion has been polled "
+			"(ibv_post_recv(3)), so a second receive into it destroys the first message"}},
+	{Rule::sge_overlap_one_wr,
+		{"sge-overlap-one-wr", error, "the order in which a device fills the segments of one request is not defined"}},
+	{Rule::ud_grh_missing,
+		{"ud-grh-missing", error,
+			"the data of a datagram begins at an offset of 40 bytes, which the receive needs in addition "
+			"(ibv_post_recv(3))"}},
+	{Rule::sq_unsignaled_full,
+		{"sq-unsignaled-full", error,
+			"a place in the send queue is free again only when the completion of this request or of a later one has "
+			"been polled, so one request in each queue length must be signaled (ibv_post_send(3))"}},
+	{Rule::post_error_ignored,
+		{"post-error-ignored", error,
+			"a post that fails returns an errno value above 0, and the request and those after it never complete "
+			"(ibv_post_send(3))"}},
+	{Rule::cq_overrun,
+		{"cq-overrun", portability,
+			"a completion queue needs an entry for each request that can complete into it; if it overruns, it cannot "
+			"be used any more (ibv_poll_cq(3), IBV_EVENT_CQ_ERR)"}},
+	{Rule::notify_lost_wakeup,
+		{"notify-lost-wakeup", error,
+			"only a completion that is added after ibv_req_notify_cq() raises an event; poll until the queue is empty "
+			"after arming it, and only then sleep (ibv_get_cq_event(3))"}},
+	{Rule::notify_not_armed,
+		{"notify-not-armed", error,
+			"a completion queue raises one event for each ibv_req_notify_cq(), and none without it "
+			"(ibv_req_notify_cq(3))"}},
+	{Rule::signaled_flag_missing,
+		{"signaled-flag-missing", error,
+			"with sq_sig_all 0, a request without IBV_SEND_SIGNALED has no completion (ibv_post_send(3))"}},
+	{Rule::recv_on_srq_qp,
+		{"recv-on-srq-qp", error,
+			"receives of a queue pair with a shared receive queue are posted by ibv_post_srq_recv() "
+			"(ibv_post_recv(3))"}},
+	{Rule::post_in_wrong_state,
+		{"post-in-wrong-state", error,
+			"receives can be posted from IBV_QPS_INIT on, and sends from IBV_QPS_RTS on (ibv_modify_qp(3))"}},
+	{Rule::post_in_err,
+		{"post-in-err", portability,
+			"not every device completes a request that is posted in IBV_QPS_ERR (with IBV_WC_WR_FLUSH_ERR on "
+			"InfiniBand and RoCE)"}},
+	{Rule::inline_too_long,
+		{"inline-too-long", error,
+			"the sum of the segments of an inline request is at most the max_inline_data that ibv_create_qp() "
+			"returned (ibv_create_qp(3))"}},
+	{Rule::inline_bad_opcode,
+		{"inline-bad-opcode", error, "IBV_SEND_INLINE is valid only for SEND and RDMA WRITE (ibv_post_send(3))"}},
+	{Rule::wr_start_nesting,
+		{"wr-start-nesting", error,
+			"between ibv_wr_start() and ibv_wr_complete() the thread must not post to the queue pair in another way "
+			"(ibv_wr_post(3))"}},
+	{Rule::read_then_write_nofence,
+		{"read-then-write-nofence", error,
+			"a request after a READ may be executed before the READ, unless it has IBV_SEND_FENCE or the READ's "
+			"completion was polled (ibv_post_send(3))"}},
+	{Rule::fence_expects_write,
+		{"fence-expects-write", advice,
+			"IBV_SEND_FENCE waits for READs and atomics before the request, and for nothing else (ibv_post_send(3))"}},
+	{Rule::atomic_unaligned,
+		{"atomic-unaligned", error,
+			"an atomic changes 8 bytes at an address that is a multiple of 8, and returns 8 bytes (ibv_post_send(3))"}},
+	{Rule::access_write_without_local,
+		{"access-write-without-local", error,
+			"IBV_ACCESS_REMOTE_WRITE and IBV_ACCESS_REMOTE_ATOMIC need IBV_ACCESS_LOCAL_WRITE (ibv_reg_mr(3))"}},
+	{Rule::no_grh, {"no-grh", error, "an address on RoCE needs a GID: ah_attr.is_global must be 1 (ibv_modify_qp(3))"}},
+	{Rule::gid_index_0,
+		{"gid-index-0", portability,
+			"a link-local GID reaches no other network; look for a routable one in the table (ibv_query_gid_ex(3))"}},
+	{Rule::reset_to_reset,
+		{"reset-to-reset", portability, "some devices refuse to change from IBV_QPS_RESET to IBV_QPS_RESET"}},
+	{Rule::timeout_zero,
+		{"timeout-zero", advice,
+			"timeout 0 waits for ever for a peer that has vanished, and retry_cnt 0 gives up at the first lost packet "
+			"(ibv_modify_qp(3))"}},
+	{Rule::max_msg_implicit,
+		{"max-msg-implicit", error,
+			"a datagram is at most as long as the MTU of the port (ibv_query_port(3), active_mtu)"}},
+	{Rule::psn_constant,
+		{"psn-constant", advice,
+			"whoever knows the first packet sequence number can inject packets; draw sq_psn at random for each queue "
+			"pair"}},
+	{Rule::qkey_constant,
+		{"qkey-constant", advice,
+			"0x11111111 is the Q_Key of the examples, which every stranger tries first; agree on a random one"}},
+	{Rule::rkey_whole_memory,
+		{"rkey-whole-memory", advice,
+			"whoever has the key of a region can use all of it; register what peers need, and not more"}},
+}};
+
+constexpr bool in_order() {
+	for (std::size_t i = 0; i < entries.size(); ++i)
+		if (entries[i].rule != static_cast<Rule>(i)) return false;
+	return true;
+}
+static_assert(in_order());
+
+}  // namespace
+
+const RuleFacts& facts_of(Rule rule) { return entries[static_cast<std::size_t>(rule)].facts; }
+
+std::string_view name_of(Severity severity) {
+	constexpr std::string_view names[] = {"error", "portability", "advice"};
+	return names[static_cast<std::size_t>(severity)];
+}
+
+}  // namespace verbena::rules

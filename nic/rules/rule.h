@@ -1,0 +1,76 @@
+// The rules of `verbena run --check`: the name, the severity and the reason of each.
+//
+// Source of the names and of the reasons: the manual pages that `why` names. docs/rules has a page
+// for each rule.
+//
+// Threads: constants.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace verbena::rules {
+
+// error: the program is wrong on every device. portability: it depends on the device or on luck.
+// advice: it is slower, less secure or more fragile than it could be.
+enum class Severity : std::uint8_t { error, portability, advice };
+
+enum class Rule : std::uint8_t {
+	// Lifetime
+	mr_dereg_in_flight,
+	mw_mr_order,
+	pd_destroy_order,
+	ah_destroy_in_flight,
+	ack_missing,
+	ack_wrong_cq,
+	qp_destroy_with_work,
+	srq_qp_no_last_wqe,
+	leak_at_exit,
+	// Buffers
+	send_buffer_modified,
+	send_buffer_freed,
+	stack_buffer_in_flight,
+	recv_overlap,
+	sge_overlap_one_wr,
+	ud_grh_missing,
+	// Queues and events
+	sq_unsignaled_full,
+	post_error_ignored,
+	cq_overrun,
+	notify_lost_wakeup,
+	notify_not_armed,
+	signaled_flag_missing,
+	recv_on_srq_qp,
+	post_in_wrong_state,
+	post_in_err,
+	inline_too_long,
+	inline_bad_opcode,
+	wr_start_nesting,
+	// Ordering
+	read_then_write_nofence,
+	fence_expects_write,
+	atomic_unaligned,
+	// Portability
+	access_write_without_local,
+	no_grh,
+	gid_index_0,
+	reset_to_reset,
+	timeout_zero,
+	max_msg_implicit,
+	// Security
+	psn_constant,
+	qkey_constant,
+	rkey_whole_memory,
+	count,
+};
+
+struct RuleFacts {
+	std::string_view id;  // as in the rule's page and in files of suppressions: "mr-dereg-in-flight"
+	Severity severity;
+	std::string_view why;  // one sentence, with its source
+};
+
+const RuleFacts& facts_of(Rule);
+std::string_view name_of(Severity);
+
+}  // namespace verbena::rules

@@ -1,0 +1,82 @@
+#include "nic/verbs/checked.h"
+
+#include <time.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "base/log.h"
+#include "nic/engine/boundary.h"
+#include "nic/engine/thread.h"
+
+namespace verbena::verbs {
+namespace {
+
+std::atomic<rules::Findings*> findings = nullptr;
+
+std::optional<rules::Severity> level_of_environment() {
+	const char* const wanted = std::getenv("VERBENA_CHECK");
+	if (!wanted || !*wanted) return std::nullopt;
+	for (const auto severity : {rules::Severity::error, rules::Severity::portability, rules::Severity::advice})
+		if (rules::name_of(severity) == wanted) return severity;
+	log::error("VERBENA_CHECK is %s, which is none of error, portability and advice: nothing is checked", wanted);
+	return std::nullopt;
+}
+
+void make_book(rules::Severity level) {
+	const char* const file = std::getenv("VERBENA_CHECK_FILE");
+	findings = new rules::Findings(level, file ? file : "");
+	detail::book.store(new rules::Book(*findings), std::memory_order_release);
+}
+
+// Looks for waits without end.
+void start_watch() {
+	auto watch = engine::Thread::start("verbena-check", [] {
+		constexpr timespec pause{0, 250'000'000};
+		for (;;) {
+			nanosleep(&pause, nullptr);
+			engine::attempt([] { checked()->look(monotonic_now()); });
+		}
+	});
+	if (watch) watch->forget();
+	else log::warn("no thread for the checker: it does not see waits without end: %s", std::strerror(watch.error()));
+}
+
+void begin() {
+	const auto level = level_of_environment();
+	if (!level) return;
+	make_book(*level);
+	start_watch();
+}
+
+}  // namespace
+
+void begin_check() noexcept {
+	static std::once_flag once;
+	engine::attempt([] { std::call_once(once, begin); });
+}
+
+void end_check() noexcept {
+	if (rules::Book* const book = checked())
+		engine::attempt([&] {
+			book->finish();
+			findings.load()->finish();
+		});
+}
+
+// The old book is lost, and so is what the child has inherited: it can only destroy that.
+void renew_check_after_fork() noexcept {
+	if (!checked()) return;
+	engine::attempt([] {
+		make_book(level_of_environment().value_or(rules::Severity::error));
+		start_watch();
+	});
+}
+
+rules::Site site_here() { return findings.load()->sites().here(); }
+rules::Site site_of_return(const void* return_address) {
+	return findings.load()->sites().of_return(reinterpret_cast<std::uintptr_t>(return_address));
+}
+
+}  // namespace verbena::verbs

@@ -1,0 +1,32 @@
+// The checker of this process (nic/rules), if VERBENA_CHECK asks for one.
+//
+// Threads: any.
+// Lifetime: begun before the program has its first device; never destroyed.
+#pragma once
+
+#include <atomic>
+
+#include "nic/rules/book.h"
+
+namespace verbena::verbs {
+
+namespace detail {
+inline constinit std::atomic<rules::Book*> book = nullptr;
+}
+
+// Null: the process is not checked.
+inline rules::Book* checked() noexcept { return detail::book.load(std::memory_order_acquire); }
+
+// Reads VERBENA_CHECK, the lowest severity that is reported, and VERBENA_CHECK_FILE, the file for
+// the findings; the first call counts.
+void begin_check() noexcept;
+// Reports what can be said only at the end of the process.
+void end_check() noexcept;
+// In the child of a fork: another thread may have held the locks.
+void renew_check_after_fork() noexcept;
+
+// The place from which the program has called a verb, by its whole stack.
+rules::Site site_here();
+rules::Site site_of_return(const void* return_address);
+
+}  // namespace verbena::verbs

@@ -1,0 +1,112 @@
+// The control verbs of a process that is checked: each calls before() and after(), which tell the
+// book (nic/rules) what the program does.
+//
+// `Checks<verb>` is empty for a verb that no rule is about.
+//
+// Threads: any.
+// Invariants: nothing lives across the verb, because a thread may leave one that sleeps
+//   (nic/engine/waiting.h).
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "nic/verbs/checked.h"
+#include "nic/verbs/objects.h"
+#include "nic/verbs/provider.h"
+
+namespace verbena::verbs {
+
+template <auto verb> struct Checks {
+	template <class... Arguments> static void before(Arguments...) {}
+	template <class... Arguments> static void after(Arguments...) {}
+};
+
+// A verb that makes an object, or that has one to destroy.
+struct Unchecked {
+	template <class... Arguments> static void before(Arguments...) {}
+	template <class... Arguments> static void after(Arguments...) {}
+};
+
+template <> struct Checks<alloc_pd> : Unchecked {
+	static void after(ibv_pd*, ibv_context*);
+};
+template <> struct Checks<alloc_parent_domain> : Unchecked {
+	static void after(ibv_pd*, ibv_context*, ibv_parent_domain_init_attr*);
+};
+template <> struct Checks<dealloc_pd> {
+	static void before(ibv_pd*);
+	static void after(int error, ibv_pd*);
+};
+template <> struct Checks<reg_mr> : Unchecked {
+	static void after(ibv_mr*, ibv_pd*, void*, std::size_t, int access);
+};
+template <> struct Checks<reg_mr_iova> : Unchecked {
+	static void after(ibv_mr*, ibv_pd*, void*, std::size_t, std::uint64_t, int access);
+};
+template <> struct Checks<reg_mr_iova2> : Unchecked {
+	static void after(ibv_mr*, ibv_pd*, void*, std::size_t, std::uint64_t, unsigned access);
+};
+template <> struct Checks<rereg_mr> {
+	static void before(ibv_mr*, int flags, ibv_pd*, void*, std::size_t, int);
+	static void after(int error, ibv_mr*, int flags, ibv_pd*, void*, std::size_t, int);
+};
+template <> struct Checks<dereg_mr> {
+	static void before(ibv_mr*);
+	static void after(int error, ibv_mr*);
+};
+template <> struct Checks<create_comp_channel> : Unchecked {
+	static void after(ibv_comp_channel*, ibv_context*);
+};
+template <> struct Checks<destroy_comp_channel> {
+	static void before(ibv_comp_channel*);
+	static void after(int error, ibv_comp_channel*);
+};
+template <> struct Checks<create_cq> : Unchecked {
+	static void after(ibv_cq*, ibv_context*, int, void*, ibv_comp_channel*, int);
+};
+template <> struct Checks<create_cq_ex> : Unchecked {
+	static void after(ibv_cq_ex*, ibv_context*, ibv_cq_init_attr_ex*);
+};
+template <> struct Checks<destroy_cq> {
+	static void before(ibv_cq*);
+	static void after(int error, ibv_cq*);
+};
+template <> struct Checks<get_cq_event> {
+	static void before(ibv_comp_channel*, ibv_cq**, void**);
+	static void after(int result, ibv_comp_channel*, ibv_cq**, void**);
+};
+template <> struct Checks<ack_cq_events> : Unchecked {
+	static void before(ibv_cq*, unsigned count);
+};
+template <> struct Checks<create_qp> : Unchecked {
+	static void after(ibv_qp*, ibv_pd*, ibv_qp_init_attr*);
+};
+template <> struct Checks<create_qp_ex> : Unchecked {
+	static void after(ibv_qp*, ibv_context*, ibv_qp_init_attr_ex*);
+};
+template <> struct Checks<modify_qp> : Unchecked {
+	static void after(int error, ibv_qp*, ibv_qp_attr*, int mask);
+};
+template <> struct Checks<destroy_qp> {
+	static void before(ibv_qp*);
+	static void after(int error, ibv_qp*);
+};
+template <> struct Checks<create_srq> : Unchecked {
+	static void after(ibv_srq*, ibv_pd*, ibv_srq_init_attr*);
+};
+template <> struct Checks<create_srq_ex> : Unchecked {
+	static void after(ibv_srq*, ibv_context*, ibv_srq_init_attr_ex*);
+};
+template <> struct Checks<destroy_srq> {
+	static void before(ibv_srq*);
+	static void after(int error, ibv_srq*);
+};
+template <> struct Checks<create_ah> : Unchecked {
+	static void after(ibv_ah*, ibv_pd*, ibv_ah_attr*);
+};
+template <> struct Checks<destroy_ah> {
+	static void before(ibv_ah*);
+	static void after(int error, ibv_ah*);
+};
+
+}  // namespace verbena::verbs

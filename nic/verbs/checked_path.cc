@@ -1,0 +1,280 @@
+#include "nic/verbs/checked_path.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <vector>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "nic/engine/boundary.h"
+#include "nic/verbs/checked.h"
+
+namespace verbena::verbs {
+namespace {
+
+using rules::Caller;
+using rules::ReceiveFacts;
+using rules::SendFacts;
+
+// The functions of the tables before. All contexts have the same.
+struct Before {
+	std::atomic<int (*)(ibv_qp*, ibv_send_wr*, ibv_send_wr**)> post_send;
+	std::atomic<int (*)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**)> post_recv;
+	std::atomic<int (*)(ibv_srq*, ibv_recv_wr*, ibv_recv_wr**)> post_srq_recv;
+	std::atomic<int (*)(ibv_cq*, int, ibv_wc*)> poll_cq;
+	std::atomic<int (*)(ibv_cq*, int)> req_notify_cq;
+	std::atomic<void (*)(ibv_qp_ex*)> start_post, abort_post;
+	std::atomic<int (*)(ibv_qp_ex*)> complete_post;
+	std::atomic<int (*)(ibv_cq_ex*, ibv_poll_cq_attr*)> start_poll;
+	std::atomic<int (*)(ibv_cq_ex*)> next_poll;
+};
+constinit Before before{};
+
+template <class Act> void quietly(Act&& act) noexcept {
+	const int kept = errno;
+	engine::attempt(act);
+	errno = kept;
+}
+
+Caller caller_of(const void* return_address, const void* frame) {
+	return {site_of_return(return_address), reinterpret_cast<std::uintptr_t>(frame), pthread_self()};
+}
+
+std::span<const queues::Segment> segments_of(const ibv_sge* list, int count) {
+	if (count <= 0) return {};
+	return {reinterpret_cast<const queues::Segment*>(list), static_cast<std::size_t>(count)};
+}
+
+SendFacts facts_of(const SoftQp& sqp, const ibv_send_wr& wr) {
+	SendFacts facts{.wr_id = wr.wr_id,
+		.segments = segments_of(wr.sg_list, wr.num_sge),
+		.opcode = static_cast<queues::SendOpcode>(wr.opcode),
+		.flags = static_cast<std::uint8_t>(wr.send_flags)};
+	if (sqp.qp->type == transport::QpType::ud) {
+		facts.address_handle = wr.wr.ud.ah;
+	} else if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		facts.remote_address = wr.wr.atomic.remote_addr;
+		facts.rkey = wr.wr.atomic.rkey;
+	} else if (wr.opcode == IBV_WR_RDMA_READ || wr.opcode == IBV_WR_RDMA_WRITE ||
+		wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+		facts.remote_address = wr.wr.rdma.remote_addr;
+		facts.rkey = wr.wr.rdma.rkey;
+	}
+	return facts;
+}
+
+// The request of the chain for which there is no room, or null; `last` is the one before it.
+ibv_send_wr* first_without_room(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr*& last) {
+	std::uint32_t room = UINT32_MAX;
+	quietly([&] { room = checked()->room(qp); });
+	last = nullptr;
+	for (; wr && room; wr = wr->next, --room) last = wr;
+	return wr;
+}
+
+void note_sends(ibv_qp* qp, const ibv_send_wr* wr, const ibv_send_wr* end, int error, const Caller& caller) {
+	const SoftQp& sqp = SoftQp::of(qp);
+	std::vector<SendFacts> posted;
+	for (; wr != end; wr = wr->next) posted.push_back(facts_of(sqp, *wr));
+	checked()->sends_posted(qp, posted, caller);
+	if (error && end) checked()->send_refused(qp, facts_of(sqp, *end), error, caller.site);
+}
+
+int checked_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+	const void* const from = __builtin_return_address(0);
+	const void* const frame = __builtin_frame_address(0);
+	Caller caller;
+	bool nested = false;
+	quietly([&] {
+		caller = caller_of(from, frame);
+		nested = checked()->is_in_extended_post(qp, caller.site);
+	});
+	if (nested) {
+		*bad = wr;
+		return log::refuse(EINVAL, "ibv_post_send: the thread is between ibv_wr_start and ibv_wr_complete");
+	}
+	ibv_send_wr* last = nullptr;
+	ibv_send_wr* const cut = first_without_room(qp, wr, last);
+	int error = 0;
+	if (cut != wr) {
+		if (cut) last->next = nullptr;
+		error = before.post_send.load(std::memory_order_relaxed)(qp, wr, bad);
+		if (cut) last->next = cut;
+	}
+	if (!error && cut) {
+		*bad = cut;
+		error = log::refuse(ENOMEM, "ibv_post_send: the send queue is full: poll a completion before the next post");
+	}
+	quietly([&] { note_sends(qp, wr, error ? *bad : nullptr, error, caller); });
+	return error;
+}
+
+template <class Queue>
+void note_receives(Queue* queue, const ibv_recv_wr* wr, const ibv_recv_wr* end, int error, const Caller& caller) {
+	std::vector<ReceiveFacts> posted;
+	for (; wr != end; wr = wr->next) posted.push_back({wr->wr_id, segments_of(wr->sg_list, wr->num_sge)});
+	checked()->receives_posted(queue, posted, caller);
+	if (error && end)
+		checked()->receive_refused(queue, {end->wr_id, segments_of(end->sg_list, end->num_sge)}, error, caller.site);
+}
+
+int checked_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+	const void* const from = __builtin_return_address(0);
+	const void* const frame = __builtin_frame_address(0);
+	const int error = before.post_recv.load(std::memory_order_relaxed)(qp, wr, bad);
+	quietly([&] { note_receives(qp, wr, error ? *bad : nullptr, error, caller_of(from, frame)); });
+	return error;
+}
+
+int checked_post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+	const void* const from = __builtin_return_address(0);
+	const void* const frame = __builtin_frame_address(0);
+	const int error = before.post_srq_recv.load(std::memory_order_relaxed)(srq, wr, bad);
+	quietly([&] { note_receives(srq, wr, error ? *bad : nullptr, error, caller_of(from, frame)); });
+	return error;
+}
+
+queues::Completion completion_of(const ibv_wc& wc) {
+	return {.wr_id = wc.wr_id,
+		.length = wc.byte_len,
+		.immediate = 0,
+		.qpn = wc.qp_num,
+		.source_qp = wc.src_qp,
+		.status = static_cast<queues::Status>(wc.status),
+		.opcode = static_cast<queues::Completed>(wc.opcode),
+		.flags = 0,
+		.sl = 0,
+		.reserved = 0};
+}
+
+int checked_poll_cq(ibv_cq* cq, int count, ibv_wc* wc) noexcept {
+	const void* const from = __builtin_return_address(0);
+	const void* const frame = __builtin_frame_address(0);
+	const int taken = before.poll_cq.load(std::memory_order_relaxed)(cq, count, wc);
+	quietly([&] {
+		const Caller caller = caller_of(from, frame);
+		const Nanoseconds now = monotonic_now();
+		const queues::CompletionQueue& queue = *SoftCq::of(cq).queue;
+		rules::Book::Counts counts{.produced = queue.produced(), .taken = queue.taken()};
+		counts.taken -= static_cast<std::uint32_t>(std::max(taken, 0));
+		std::array<queues::Completion, 16> some;
+		int done = 0;
+		do {
+			const int part = std::min<int>(std::max(taken, 0) - done, some.size());
+			for (int i = 0; i < part; ++i) some[static_cast<std::size_t>(i)] = completion_of(wc[done + i]);
+			counts.taken += static_cast<std::uint32_t>(part);
+			checked()->polled(cq, {some.data(), static_cast<std::size_t>(part)}, counts, caller, now);
+			done += part;
+		} while (done < taken);
+	});
+	return taken;
+}
+
+int checked_req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
+	const void* const from = __builtin_return_address(0);
+	const std::uint32_t produced = SoftCq::of(cq).queue->produced();
+	const int error = before.req_notify_cq.load(std::memory_order_relaxed)(cq, solicited_only);
+	if (!error) quietly([&] { checked()->armed(cq, produced, site_of_return(from)); });
+	return error;
+}
+
+void checked_start_post(ibv_qp_ex* qp) noexcept {
+	before.start_post.load(std::memory_order_relaxed)(qp);
+	quietly([&] { checked()->begins_extended_post(&qp->qp_base); });
+}
+
+void checked_abort_post(ibv_qp_ex* qp) noexcept {
+	quietly([&] { checked()->ends_extended_post(&qp->qp_base); });
+	before.abort_post.load(std::memory_order_relaxed)(qp);
+}
+
+// The requests since ibv_wr_start.
+std::vector<SendFacts> facts_of_build(SoftQp& sqp) {
+	transport::QueuePair& qp = *sqp.qp;
+	std::vector<SendFacts> posted;
+	for (std::uint32_t at = qp.sq_head.load(std::memory_order_relaxed); at != sqp.build.head; ++at) {
+		queues::SendWqe& wqe = qp.wqe(at);
+		SendFacts facts{.wr_id = wqe.wr_id, .opcode = wqe.opcode, .flags = wqe.flags};
+		if (!wqe.has(queues::send_inline)) facts.segments = {wqe.segments(), wqe.segment_count};
+		if (qp.type != transport::QpType::ud &&
+			(wqe.reads() || wqe.opcode == queues::SendOpcode::rdma_write ||
+				wqe.opcode == queues::SendOpcode::rdma_write_imm)) {
+			facts.remote_address = wqe.rdma.address;
+			facts.rkey = wqe.rdma.rkey;
+		}
+		posted.push_back(facts);
+	}
+	return posted;
+}
+
+int checked_complete_post(ibv_qp_ex* public_qp) noexcept {
+	const void* const from = __builtin_return_address(0);
+	const void* const frame = __builtin_frame_address(0);
+	SoftQp& sqp = SoftQp::of(public_qp);
+	ibv_qp* const qp = &public_qp->qp_base;
+	quietly([&] {
+		rules::Book& book = *checked();
+		const Caller caller = caller_of(from, frame);
+		const std::vector<SendFacts> posted = facts_of_build(sqp);
+		book.ends_extended_post(qp);
+		if (!sqp.build.error && book.room(qp) < posted.size()) sqp.build.error = ENOMEM;
+		if (!sqp.build.error) book.sends_posted(qp, posted, caller);
+		else if (!posted.empty()) book.send_refused(qp, posted.back(), sqp.build.error, caller.site);
+	});
+	return before.complete_post.load(std::memory_order_relaxed)(public_qp);
+}
+
+void note_current(ibv_cq_ex* public_cq, int error, const void* from, const void* frame) {
+	quietly([&] {
+		const SoftCq& cq = SoftCq::of(public_cq);
+		const std::size_t count = error == 0 ? 1 : 0;
+		checked()->polled(ibv_cq_ex_to_cq(public_cq), {&cq.current, count}, {cq.queue->produced(), cq.queue->taken()},
+			caller_of(from, frame), monotonic_now());
+	});
+}
+
+int checked_start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) noexcept {
+	const int error = before.start_poll.load(std::memory_order_relaxed)(cq, attributes);
+	note_current(cq, error, __builtin_return_address(0), __builtin_frame_address(0));
+	return error;
+}
+
+int checked_next_poll(ibv_cq_ex* cq) noexcept {
+	const int error = before.next_poll.load(std::memory_order_relaxed)(cq);
+	if (error == 0) note_current(cq, error, __builtin_return_address(0), __builtin_frame_address(0));
+	return error;
+}
+
+template <class Slot, class Function> void replace(std::atomic<Slot>& kept, Slot& slot, Function function) {
+	kept.store(slot, std::memory_order_relaxed);
+	slot = function;
+}
+
+}  // namespace
+
+void check_data_path(ibv_context_ops& ops) {
+	if (!checked()) return;
+	replace(before.post_send, ops.post_send, checked_post_send);
+	replace(before.post_recv, ops.post_recv, checked_post_recv);
+	replace(before.post_srq_recv, ops.post_srq_recv, checked_post_srq_recv);
+	replace(before.poll_cq, ops.poll_cq, checked_poll_cq);
+	replace(before.req_notify_cq, ops.req_notify_cq, checked_req_notify_cq);
+}
+
+void check_extended_post(SoftQp& sqp) {
+	if (!checked()) return;
+	ibv_qp_ex& q = sqp.public_qp;
+	replace(before.start_post, q.wr_start, checked_start_post);
+	replace(before.abort_post, q.wr_abort, checked_abort_post);
+	replace(before.complete_post, q.wr_complete, checked_complete_post);
+}
+
+void check_extended_poll(SoftCq& cq) {
+	if (!checked()) return;
+	replace(before.start_poll, cq.public_cq.start_poll, checked_start_poll);
+	replace(before.next_poll, cq.public_cq.next_poll, checked_next_poll);
+}
+
+}  // namespace verbena::verbs

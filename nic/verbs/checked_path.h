@@ -1,0 +1,20 @@
+// The data path of a process that is checked: each function tells the book what the program does
+// and calls the function that was in the table before. A process without a checker pays nothing.
+//
+// A place in a send queue is free when the completion is polled, as on hardware: a post for which
+// there is none fails with ENOMEM (ibv_post_send(3)).
+//
+// Threads: as the functions that they call.
+#pragma once
+
+#include "nic/verbs/objects.h"
+
+namespace verbena::verbs {
+
+// Replaces the functions in the tables, if the process is checked. Call it after the other
+// decorators: the outermost function knows the place in the program.
+void check_data_path(ibv_context_ops&);
+void check_extended_post(SoftQp&);
+void check_extended_poll(SoftCq&);
+
+}  // namespace verbena::verbs

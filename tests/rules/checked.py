@@ -1,0 +1,51 @@
+"""Programs that run with `verbena run --check`, and what is found."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("VERBENA_BUILD") or ROOT / "build")
+VERBENA = str(BUILD / "verbena")
+RULES_BROKEN = 86
+
+Finding = dict[str, Any]
+
+
+@dataclass
+class Ran:
+    status: int
+    errors: str
+    findings: list[Finding]
+
+    def rules(self) -> set[str]:
+        return {finding["rule"] for finding in self.findings}
+
+
+@dataclass
+class Checked:
+    """The way to run the programs of the rules."""
+
+    programs: Path
+    folder: Path
+
+    def command(self, words: list[str], *options: str, level: str = "advice") -> Ran:
+        report = self.folder / "report.json"
+        report.unlink(missing_ok=True)
+        run = [VERBENA, "run", f"--check={level}", "--report", str(report), *options, "--", *words]
+        done = subprocess.run(run, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        findings = json.loads(report.read_text())["findings"] if report.exists() else []
+        return Ran(done.returncode, done.stderr, findings)
+
+    def program(self, rule: str, kind: str, *options: str, level: str = "advice") -> Ran:
+        words = [str(self.programs), rule.replace("-", "_"), kind]
+        if rule == "gid-index-0":
+            # A device with a link-local GID and a routable one.
+            device = "ip link add d0 type veth peer name d1 && ip link set d1 up && ip link set d0 up"
+            device += " && ip address add 192.0.2.77/24 dev d0 && ip address add fe80::77/64 dev d0 nodad"
+            words = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", f"{device} && exec {' '.join(words)}"]
+            options = ("--devices", "vb_d0", *options)
+        return self.command(words, *options, level=level)

@@ -1,0 +1,23 @@
+"""Fixtures of the tests of `verbena run --check`. A test fails if a program is not done in time."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from checked import VERBENA, Checked
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("programs") / "programs"
+    source = Path(__file__).with_name("programs.c")
+    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["gcc", *flags, source, "-o", made, "-libverbs"], check=True, timeout=120)
+    return made
+
+
+@pytest.fixture
+def checked(programs: Path, tmp_path: Path) -> Checked:
+    if not Path(VERBENA).is_file():
+        pytest.fail(f"there is no {VERBENA}: run `make build`, or name another build in VERBENA_BUILD", pytrace=False)
+    return Checked(programs, tmp_path)

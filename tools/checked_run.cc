@@ -1,0 +1,115 @@
+#include "tools/checked_run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/descriptor.h"
+#include "tools/child.h"
+#include "tools/commands.h"
+#include "tools/rule_findings.h"
+
+namespace verbena::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The file to which the processes append their findings. It disappears with this object.
+class RecordFile {
+public:
+	RecordFile() : path_((fs::temp_directory_path() / "verbena-check-XXXXXX").string()) {
+		file_ = Descriptor(mkostemp(path_.data(), O_CLOEXEC));
+	}
+	RecordFile(const RecordFile&) = delete;
+	RecordFile& operator=(const RecordFile&) = delete;
+	~RecordFile() {
+		if (file_) unlink(path_.c_str());
+	}
+	explicit operator bool() const { return static_cast<bool>(file_); }
+	const std::string& path() const { return path_; }
+
+	// Prints the findings that were added since the last call.
+	void print_new(RuleFindings& findings) {
+		char part[64 << 10];
+		for (ssize_t size = 0; (size = read(file_.get(), part, sizeof part)) > 0;)
+			text_.append(part, static_cast<std::size_t>(size));
+		std::size_t begin = 0;
+		for (std::size_t end = 0; (end = text_.find('\n', begin)) != std::string::npos; begin = end + 1)
+			fmt::print(stderr, "{}", findings.take(std::string_view(text_).substr(begin, end - begin)));
+		text_.erase(0, begin);
+	}
+
+private:
+	std::string path_;
+	Descriptor file_;
+	std::string text_;  // the beginning of a line
+};
+
+bool is_sarif(const std::string& path) { return fs::path(path).extension() == ".sarif"; }
+
+bool write_reports(const CheckOptions& options, const RuleFindings& findings) {
+	bool written = true;
+	for (const std::string& path : options.reports) {
+		std::ofstream out(path, std::ios::trunc);
+		out << (is_sarif(path) ? findings.as_sarif() : findings.as_json());
+		out.flush();
+		if (out) continue;
+		complain(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+		written = false;
+	}
+	return written;
+}
+
+}  // namespace
+
+std::optional<std::string> fault_of(const CheckOptions& options) {
+	if (options.level.empty() && !(options.suppressions.empty() && options.reports.empty()))
+		return "--suppressions and --report need --check";
+	Suppressions suppressions;
+	for (const std::string& path : options.suppressions)
+		if (const auto read = suppressions.read(path); !read) return read.error();
+	return std::nullopt;
+}
+
+int run_checked(const std::vector<std::string>& command, const CheckOptions& options) {
+	Suppressions suppressions;
+	for (const std::string& path : options.suppressions)
+		if (const auto read = suppressions.read(path); !read) return complain(read.error(), usage);
+	// Before the program runs: its findings must not be lost for a wrong name.
+	for (const std::string& path : options.reports)
+		if (!std::ofstream(path, std::ios::app))
+			return complain(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+	RecordFile records;
+	if (!records) return complain(fmt::format("cannot make {}: {}", records.path(), std::strerror(errno)));
+	setenv("VERBENA_CHECK", options.level.c_str(), 1);
+	setenv("VERBENA_CHECK_FILE", records.path().c_str(), 1);
+
+	RuleFindings findings(std::move(suppressions));
+	std::atomic<bool> ended = false;
+	std::thread printer([&] {
+		while (!ended) {
+			records.print_new(findings);
+			std::this_thread::sleep_for(std::chrono::milliseconds(50));
+		}
+	});
+	const auto status = run_child(command);
+	ended = true;
+	printer.join();
+	records.print_new(findings);
+	if (!status) return complain(fmt::format("cannot start a process: {}", std::strerror(status.error())));
+	fmt::print(stderr, "verbena: check: {}\n", findings.summary());
+	const bool written = write_reports(options, findings);
+	if (findings.count() != 0) return rules_broken;
+	return written ? end_as(*status) : failed;
+}
+
+}  // namespace verbena::tools
