@@ -1,5 +1,5 @@
-// `verbena run --check`: runs the program as a child, prints what its processes do against the rules
-// as they do it, and writes the findings.
+// `verbena run --check`: runs the program as a child, prints the findings of its processes when they
+// come, and writes them to files.
 //
 // Threads: the main thread.
 #pragma once
@@ -19,7 +19,7 @@ struct CheckOptions {
 // The exit code of a run with findings, as of a program that a sanitizer has ended.
 inline constexpr int rules_broken = 86;
 
-// What is wrong with the options, for the user.
+// A message if the options make no sense.
 std::optional<std::string> fault_of(const CheckOptions&);
 
 // The exit code is `rules_broken` if a finding was not suppressed, otherwise the program's.

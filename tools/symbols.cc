@@ -61,8 +61,8 @@ std::string file_of(Dwarf_Die& unit, Dwarf_Word index) {
 	return name ? name : "";
 }
 
-// The functions whose code was inlined at the address, and the place of each call, with `innermost`,
-// the line of the address.
+// The functions whose code was inlined at the address, with the place of each call. `innermost` is
+// the place of the address itself.
 std::vector<Place> inlined(Dwfl_Module* module, Dwarf_Addr address, Place innermost) {
 	std::vector<Place> places;
 	Dwarf_Addr bias = 0;

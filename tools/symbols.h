@@ -18,7 +18,7 @@ namespace verbena::tools {
 
 struct Place {
 	std::string function;  // empty: unknown
-	std::string file;  // of the source, as the compiler was called with it; empty: unknown
+	std::string file;  // the source, as in the command of the compiler; empty: unknown
 	int line = 0;
 };
 
@@ -26,8 +26,8 @@ class Symbols {
 public:
 	Symbols();
 	~Symbols();
-	// The functions at an offset from the address at which the file `module` was loaded: the one that
-	// was inlined last first. At least one, which may be unknown.
+	// The functions at an offset from the address at which the file `module` was loaded, innermost
+	// first. There is at least one, which may be unknown.
 	std::vector<Place> find(const std::string& module, std::uint64_t offset);
 
 private:

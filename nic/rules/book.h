@@ -1,12 +1,12 @@
 // The book of the checker: the objects and requests of the program, as far as the rules need them.
 //
-// Each method is one act of the program, told by the decorators of nic/verbs; the book reports the
-// rules that it breaks. The book calls nothing of the NIC, and reads the program's memory only by
+// Each method is one act of the program, which the decorators of nic/verbs report; the book finds
+// the rules that it breaks. The book calls nothing of the NIC, and reads the program's memory only by
 // guarded copies.
 //
-// A request is open from its post to the poll of its own completion or, if it is unsignaled, of a
-// later one's: that is what the manual pages promise, and later than the moment at which this NIC is
-// done with it.
+// A request is open from its post to the poll of its own completion or, if it is unsignaled, of the
+// completion of a later one. The manual pages promise no more, although this NIC is done with it
+// earlier.
 //
 // Threads: any; one mutex inside.
 // Errors: std::bad_alloc, which loses what the call had to say.
@@ -121,8 +121,8 @@ public:
 	// `queue`: the queue pair or the shared receive queue.
 	void receives_posted(Handle queue, std::span<const ReceiveFacts>, const Caller&);
 	void receive_refused(Handle queue, const ReceiveFacts&, int error, Site);
-	// `produced`: the completions that the queue has received so far, modulo 2^32; `taken`: those that
-	// have been polled, with these as the last ones.
+	// `produced`: the completions that the queue has received so far, modulo 2^32. `taken`: those
+	// that have been polled, with these as the last ones.
 	struct Counts {
 		std::uint32_t produced = 0, taken = 0;
 	};
@@ -184,7 +184,7 @@ private:
 		std::vector<queues::Segment> segments;
 		Caller caller;
 		// A message that shares memory with this one was polled when its completion queue had
-		// received so many completions.
+		// received this number of completions.
 		std::optional<std::uint32_t> shared_until;
 	};
 	struct FailedPost {

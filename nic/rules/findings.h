@@ -1,4 +1,4 @@
-// What the checker has found, and where it goes.
+// The findings of the checker, and the way to their reader.
 //
 // A finding is written when it is found: as a line of JSON to the file that `verbena run` reads,
 // or, without a file, as text to standard error. A rule that is broken at the same place again is

@@ -65,7 +65,7 @@ enum class Rule : std::uint8_t {
 };
 
 struct RuleFacts {
-	std::string_view id;  // as in the rule's page and in files of suppressions: "mr-dereg-in-flight"
+	std::string_view id;  // "mr-dereg-in-flight", as in docs/rules and in files of suppressions
 	Severity severity;
 	std::string_view why;  // one sentence, with its source
 };

@@ -45,8 +45,8 @@ template <auto verb> consteval auto public_name_of() {
 }
 template <auto verb> inline constexpr auto public_name = public_name_of<verb>();
 
-// Calls `run`, and tells a trace and a checker if there is one. No object lives across the call, for
-// verbs that sleep.
+// Each calls `run`, and reports the call to a trace or to a checker, if there is one. No object
+// lives across the call, for verbs that sleep.
 template <auto verb, class Result, class... Parameters>
 Result observed(Result (*run)(Parameters...), Parameters... parameters) {
 	if (trace::on()) [[unlikely]]

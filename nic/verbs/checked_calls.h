@@ -1,5 +1,5 @@
-// The control verbs of a process that is checked: each calls before() and after(), which tell the
-// book (nic/rules) what the program does.
+// The control verbs of a process that is checked: each calls before() and after(), which report to
+// the book (nic/rules).
 //
 // `Checks<verb>` is empty for a verb that no rule is about.
 //

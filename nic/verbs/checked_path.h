@@ -1,5 +1,5 @@
-// The data path of a process that is checked: each function tells the book what the program does
-// and calls the function that was in the table before. A process without a checker pays nothing.
+// The data path of a process that is checked: each function calls the one that was in the table
+// before, and reports to the book (nic/rules). A process without a checker pays nothing.
 //
 // A place in a send queue is free when the completion is polled, as on hardware: a post for which
 // there is none fails with ENOMEM (ibv_post_send(3)).

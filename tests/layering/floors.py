@@ -98,11 +98,12 @@ FLOORS: dict[str, set[str]] = {
 # Headers that the build generates, and their floors.
 GENERATED = {"commit.h": "bench"}
 TREES = ("base", "nic", "lib", "bench", "tools")
-# The floors that may include the headers of libibverbs and librdmacm: those that implement the ABI
-# and those above it.
+# The floors that may include the headers of libibverbs and librdmacm: those that implement the ABI,
+# its rules, and those above it.
 SPEAKS_VERBS = {
     "nic/verbs",
     "nic/ucma",
+    "nic/rules",
     "lib/verbs",
     "lib/channel",
     "lib/rpc",

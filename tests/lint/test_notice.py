@@ -19,7 +19,7 @@ COPIED = {
     "xxhash.h": "libxxhash-dev",
 }
 # Headers of shared libraries in C: nothing that deserves a notice is copied from them.
-SHARED = {"curl", "infiniband", "liburing.h", "lmdb.h", "openssl", "rdma"}
+SHARED = {"curl", "elfutils", "infiniband", "liburing.h", "lmdb.h", "openssl", "rdma"}
 # Headers of tests, and of the benchmarks' rivals, which are not installed.
 NOT_INSTALLED = {"capnp", "gmock", "grpcpp", "gtest", "kj", "sanitizer"}
 

@@ -1,6 +1,7 @@
 // Two connected queue pairs of one process, for the programs of the rules.
 //
-// Each program has a mistake, and a twin without it: `PROGRAM RULE broken` and `PROGRAM RULE fixed`.
+// Each program has a mistake, and a twin without it: `programs RULE broken` and `programs RULE
+// fixed`.
 // The exit code of both is 0, unless a call fails that must not.
 #pragma once
 
@@ -195,7 +196,7 @@ static inline enum ibv_wc_status await(struct ibv_cq *cq) {
 	return wc.status;
 }
 
-// Polls in vain for so long.
+// Polls in vain for this time.
 static inline void poll_for(struct ibv_cq *cq, double seconds) {
 	struct timespec begin, now;
 	struct ibv_wc wc;

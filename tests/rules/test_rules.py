@@ -1,4 +1,4 @@
-"""Each rule of `verbena run --check` is found in a program with the mistake, and not in its twin."""
+"""Each rule of `verbena run --check` finds the mistake of a program, and leaves its twin alone."""
 
 import json
 import os
