@@ -1,5 +1,5 @@
-// `verbena run --check`: runs the program as a child, prints the findings of its processes when they
-// come, and writes them to files.
+// `verbena run --check`: runs the program as a child, prints the findings of its processes when
+// they come, and writes them to files.
 //
 // Threads: the main thread.
 #pragma once

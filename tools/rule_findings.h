@@ -1,5 +1,5 @@
-// The findings of `verbena run --check`: the records of the processes (nic/rules/findings.h) with the
-// functions and lines of the places, and the forms in which they are shown.
+// The findings of `verbena run --check`: the records of the processes (nic/rules/findings.h) with
+// the functions and lines of the places, and the forms in which they are shown.
 //
 // Threads: one at a time.
 #pragma once
@@ -35,9 +35,9 @@ struct RuleFinding {
 	bool suppressed = false;
 };
 
-// The lines of files of suppressions, as in "send-buffer-modified:heartbeat_*": a rule or `*`, and a
-// pattern (fnmatch(3)). The pattern is for the function, the source file, the program or the library
-// of any frame of the stack.
+// The lines of files of suppressions, as in "send-buffer-modified:heartbeat_*": a rule or `*`, and
+// a pattern (fnmatch(3)). The pattern is for the function, the source file, the program or the
+// library of any frame of the stack.
 class Suppressions {
 public:
 	// The error is a message with the file and the line.

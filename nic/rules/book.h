@@ -1,8 +1,8 @@
 // The book of the checker: the objects and requests of the program, as far as the rules need them.
 //
 // Each method is one act of the program, which the decorators of nic/verbs report; the book finds
-// the rules that it breaks. The book calls nothing of the NIC, and reads the program's memory only by
-// guarded copies.
+// the rules that it breaks. The book calls nothing of the NIC, and reads the program's memory only
+// by guarded copies.
 //
 // A request is open from its post to the poll of its own completion or, if it is unsignaled, of the
 // completion of a later one. The manual pages promise no more, although this NIC is done with it

@@ -1,6 +1,7 @@
 // A digest of the memory of a request, to see whether the memory has changed.
 //
-// Only the first and the last 32 KiB count: a change between them is missed. So is a change that leaves the same bytes.
+// Only the first and the last 32 KiB count: a change between them is missed. So is a change that
+// leaves the same bytes.
 //
 // Threads: any.
 #pragma once
