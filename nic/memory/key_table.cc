@@ -151,6 +151,7 @@ bool KeyTable::invalidate(std::uint32_t key, Accessor accessor) {
 KeyTable::Fault KeyTable::diagnose(
 	std::uint32_t key, std::uint64_t address, std::uint64_t length, std::uint8_t access, Accessor accessor) const {
 	using enum Fault::Kind;
+	if (access & local_use) key ^= lkey_mask_;
 	const std::uint32_t index = (key >> 8) ^ index_mask_;
 	if (index >= entries_.size() || entries_[index].key != key) return {.kind = unknown};
 	const Entry& entry = entries_[index];
@@ -165,11 +166,14 @@ KeyTable::Fault KeyTable::diagnose(
 }
 
 bool KeyTable::fill(RegionCache& cache, std::uint32_t key, std::uint8_t access, Accessor accessor) const {
-	const Entry* entry = find(key);
+	const Entry* entry = find(access & local_use ? key ^ lkey_mask_ : key);
 	if (!entry || entry->protection_domain != accessor.protection_domain) return false;
 	if ((entry->access & access) != access) return false;
 	if (entry->kind == Kind::window && (!entry->bound || (entry->qpn && entry->qpn != accessor.qpn))) return false;
-	cache = {key, entry->access, generation_, entry->begin, entry->end, entry->delta};
+	constexpr std::uint8_t local = local_use | local_write;
+	const std::uint8_t rights = !lkey_mask_ ? 0xff : access & local_use ? local : static_cast<std::uint8_t>(~local);
+	cache = {
+		key, static_cast<std::uint32_t>(entry->access & rights), generation_, entry->begin, entry->end, entry->delta};
 	return true;
 }
 

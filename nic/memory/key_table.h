@@ -64,7 +64,13 @@ public:
 		std::uint32_t qpn;  // 0 for a type-1 window, which any QP of the domain may use
 	};
 
-	// Returns the key of a new region, which is its lkey and its rkey. Throws std::bad_alloc, also
+	// From now on the lkey of a region differs from its rkey, and neither can be used as the other.
+	// Call it before the first registration.
+	void use_distinct_keys() { lkey_mask_ = 0x80; }
+	// The lkey of the region with this rkey.
+	std::uint32_t lkey_of(std::uint32_t rkey) const { return rkey ^ lkey_mask_; }
+
+	// Returns the rkey of a new region. Throws std::bad_alloc, also
 	// when all 2^24 keys are in use.
 	std::uint32_t register_region(const Registration&);
 	// Both return false, without effect, if no region has the key or windows are bound to the
@@ -145,6 +151,7 @@ private:
 	std::uint32_t free_first_ = no_index, free_last_ = no_index;
 	std::size_t live_ = 0;
 	std::uint32_t index_mask_;
+	std::uint32_t lkey_mask_ = 0;  // the bits in which an lkey differs from the rkey
 	std::uint64_t tag_state_;
 	std::uint64_t generation_ = 1;
 };

@@ -119,6 +119,7 @@ public:
 	void sends_posted(Handle qp, std::span<const SendFacts>, const Caller&);
 	void send_refused(Handle qp, const SendFacts&, int error, Site);
 	// `queue`: the queue pair or the shared receive queue.
+	std::uint32_t room_for_receives(Handle queue);
 	void receives_posted(Handle queue, std::span<const ReceiveFacts>, const Caller&);
 	void receive_refused(Handle queue, const ReceiveFacts&, int error, Site);
 	// `produced`: the completions that the queue has received so far, modulo 2^32. `taken`: those
@@ -144,6 +145,16 @@ public:
 	void acknowledges(Handle cq, std::uint32_t count, Site);
 	// An object is about to be destroyed of which `missing` fetched events are not acknowledged.
 	void destroys_with_events(Kind, Handle, std::uint32_t missing, Site, Nanoseconds now);
+
+	// ---- Arrivals: what peers do, just before the NIC does it. Addresses are this process's.
+	void write_arrives(std::uint32_t qpn, std::uint64_t address, std::uint64_t length);
+	// The word has the value `before`, and will have `after`.
+	void atomic_arrives(
+		std::uint32_t qpn, std::uint64_t address, std::uint64_t before, std::uint64_t after, Nanoseconds now);
+	// A peer has used a key that gives it no right.
+	void wrong_key(std::uint32_t qpn, std::uint32_t key);
+	// The queue pair has answered by an RNR NAK.
+	void receiver_not_ready(std::uint32_t qpn);
 
 	// ---- Time
 	// Looks for waits that cannot end. Several times a second.
@@ -197,6 +208,7 @@ private:
 		QueuePairFacts facts;
 		Site made;
 		int state = 0;
+		std::uint64_t receives_posted = 0;
 		bool broken = false;  // in IBV_QPS_ERR, as the program knows
 		std::deque<OpenSend> sends;
 		std::deque<OpenReceive> receives;
@@ -231,7 +243,17 @@ private:
 		Nanoseconds since;
 	};
 
+	// A word that peers change by atomics.
+	struct AtomicWord {
+		std::uint64_t value;  // after the last atomic
+		std::uint32_t qpn;  // that it came by
+		Nanoseconds since;  // of the first of `changes`
+		unsigned changes = 0;  // times that the processor has changed the word between two atomics
+	};
+
 	QueuePair* find_queue_pair(Handle qp);
+	QueuePair* find_by_number(std::uint32_t qpn);
+	Site made_at(std::uint32_t qpn);
 	std::deque<OpenReceive>* receives_of(Handle queue);
 	template <class Visit> void visit_open(Visit&&);
 	void note_activity(const QueuePair&);
@@ -257,6 +279,7 @@ private:
 	std::unordered_map<std::uint32_t, Handle> numbers_;  // QPN -> queue pair
 	std::unordered_map<Handle, SharedQueue> shared_queues_;
 	std::unordered_map<Handle, CompletionQueue> completion_queues_;
+	std::unordered_map<std::uint64_t, AtomicWord> atomic_words_;  // by address
 	std::map<std::pair<Handle, pthread_t>, Sleeper> sleepers_;  // by channel
 	std::map<pthread_t, Destroyer> destroyers_;  // that wait for acknowledgements
 	std::map<pthread_t, std::uint64_t> destroying_;  // the serial number of the object

@@ -85,11 +85,20 @@ void Book::check_receive(Handle queue, const OpenReceive& next) {
 				qp->facts.qpn));
 }
 
+std::uint32_t Book::room_for_receives(Handle queue) {
+	const std::lock_guard lock(mutex_);
+	const QueuePair* const qp = find_queue_pair(queue);
+	if (!qp || qp->facts.srq) return UINT32_MAX;
+	const std::size_t open = qp->receives.size();
+	return open < qp->facts.receives_max ? qp->facts.receives_max - static_cast<std::uint32_t>(open) : 0;
+}
+
 void Book::receives_posted(Handle queue, std::span<const ReceiveFacts> requests, const Caller& caller) {
 	const std::lock_guard lock(mutex_);
 	std::deque<OpenReceive>* const receives = receives_of(queue);
 	if (!receives) return;
-	const QueuePair* const qp = find_queue_pair(queue);
+	QueuePair* const qp = find_queue_pair(queue);
+	if (qp) qp->receives_posted += requests.size();
 	for (const ReceiveFacts& facts : requests) {
 		OpenReceive next{.wr_id = facts.wr_id,
 			.segments = {facts.segments.begin(), facts.segments.end()},

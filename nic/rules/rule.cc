@@ -67,6 +67,14 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"ud-grh-missing", error,
 			"the data of a datagram begins at an offset of 40 bytes, which the receive needs in addition "
 			"(ibv_post_recv(3))"}},
+	{Rule::remote_write_on_posted,
+		{"remote-write-on-posted", error,
+			"the memory of a request belongs to the device until its completion has been polled (ibv_post_send(3), "
+			"ibv_post_recv(3)), so a peer's WRITE into it destroys the message"}},
+	{Rule::lkey_for_rkey,
+		{"lkey-for-rkey", error,
+			"a peer needs the rkey of a region; that its lkey has the same value on many devices is luck "
+			"(ibv_reg_mr(3))"}},
 	{Rule::sq_unsignaled_full,
 		{"sq-unsignaled-full", error,
 			"a place in the send queue is free again only when the completion of this request or of a later one has "
@@ -79,6 +87,10 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"cq-overrun", portability,
 			"a completion queue needs an entry for each request that can complete into it; if it overruns, it cannot "
 			"be used any more (ibv_poll_cq(3), IBV_EVENT_CQ_ERR)"}},
+	{Rule::rq_starved_rnr,
+		{"rq-starved-rnr", portability,
+			"a message that finds no receive waits for a timer and is sent again, and with rnr_retry below 7 the "
+			"connection may end (ibv_modify_qp(3)); post receives before the peer sends"}},
 	{Rule::notify_lost_wakeup,
 		{"notify-lost-wakeup", error,
 			"only a completion that is added after ibv_req_notify_cq() raises an event; poll until the queue is empty "
@@ -121,6 +133,14 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 	{Rule::atomic_unaligned,
 		{"atomic-unaligned", error,
 			"an atomic changes 8 bytes at an address that is a multiple of 8, and returns 8 bytes (ibv_post_send(3))"}},
+	{Rule::atomic_vs_cpu,
+		{"atomic-vs-cpu", error,
+			"the atomics of a device are not atomic with the instructions of a processor, unless atomic_cap is "
+			"IBV_ATOMIC_GLOB (ibv_wr_post(3), ibv_query_device(3)); change the word by the device from this host too"}},
+	{Rule::atomic_vs_write,
+		{"atomic-vs-write", portability,
+			"an atomic is atomic with other atomics only, and not with a WRITE of another queue pair to the same "
+			"word"}},
 	{Rule::access_write_without_local,
 		{"access-write-without-local", error,
 			"IBV_ACCESS_REMOTE_WRITE and IBV_ACCESS_REMOTE_ATOMIC need IBV_ACCESS_LOCAL_WRITE (ibv_reg_mr(3))"}},

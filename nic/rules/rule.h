@@ -33,10 +33,13 @@ enum class Rule : std::uint8_t {
 	recv_overlap,
 	sge_overlap_one_wr,
 	ud_grh_missing,
+	remote_write_on_posted,
+	lkey_for_rkey,
 	// Queues and events
 	sq_unsignaled_full,
 	post_error_ignored,
 	cq_overrun,
+	rq_starved_rnr,
 	notify_lost_wakeup,
 	notify_not_armed,
 	signaled_flag_missing,
@@ -50,6 +53,8 @@ enum class Rule : std::uint8_t {
 	read_then_write_nofence,
 	fence_expects_write,
 	atomic_unaligned,
+	atomic_vs_cpu,
+	atomic_vs_write,
 	// Portability
 	access_write_without_local,
 	no_grh,

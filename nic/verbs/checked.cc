@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "nic/engine/boundary.h"
 #include "nic/engine/thread.h"
+#include "nic/verbs/strict.h"
 
 namespace verbena::verbs {
 namespace {
@@ -46,6 +47,7 @@ void start_watch() {
 void begin() {
 	const auto level = level_of_environment();
 	if (!level) return;
+	be_strict();
 	make_book(*level);
 	start_watch();
 }

@@ -66,12 +66,27 @@ SendFacts facts_of(const SoftQp& sqp, const ibv_send_wr& wr) {
 }
 
 // The request of the chain for which there is no room, or null; `last` is the one before it.
-ibv_send_wr* first_without_room(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr*& last) {
-	std::uint32_t room = UINT32_MAX;
-	quietly([&] { room = checked()->room(qp); });
+template <class Request> Request* first_without_room(std::uint32_t room, Request* wr, Request*& last) {
 	last = nullptr;
 	for (; wr && room; wr = wr->next, --room) last = wr;
 	return wr;
+}
+
+// Posts the requests of the chain before `cut`, and refuses that one.
+template <class Queue, class Request>
+int post_part(std::atomic<int (*)(Queue*, Request*, Request**)>& function, Queue* queue, Request* wr, Request** bad,
+	std::uint32_t room, const char* verb) {
+	Request* last = nullptr;
+	Request* const cut = first_without_room(room, wr, last);
+	int error = 0;
+	if (cut != wr || !wr) {
+		if (cut) last->next = nullptr;
+		error = function.load(std::memory_order_relaxed)(queue, wr, bad);
+		if (cut) last->next = cut;
+	}
+	if (error || !cut) return error;
+	*bad = cut;
+	return log::refuse(ENOMEM, "%s: the queue is full until a completion has been polled", verb);
 }
 
 void note_sends(ibv_qp* qp, const ibv_send_wr* wr, const ibv_send_wr* end, int error, const Caller& caller) {
@@ -95,18 +110,9 @@ int checked_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 		*bad = wr;
 		return log::refuse(EINVAL, "ibv_post_send: the thread is between ibv_wr_start and ibv_wr_complete");
 	}
-	ibv_send_wr* last = nullptr;
-	ibv_send_wr* const cut = first_without_room(qp, wr, last);
-	int error = 0;
-	if (cut != wr) {
-		if (cut) last->next = nullptr;
-		error = before.post_send.load(std::memory_order_relaxed)(qp, wr, bad);
-		if (cut) last->next = cut;
-	}
-	if (!error && cut) {
-		*bad = cut;
-		error = log::refuse(ENOMEM, "ibv_post_send: the send queue is full: poll a completion before the next post");
-	}
+	std::uint32_t room = UINT32_MAX;
+	quietly([&] { room = checked()->room(qp); });
+	const int error = post_part(before.post_send, qp, wr, bad, room, "ibv_post_send");
 	quietly([&] { note_sends(qp, wr, error ? *bad : nullptr, error, caller); });
 	return error;
 }
@@ -123,7 +129,9 @@ void note_receives(Queue* queue, const ibv_recv_wr* wr, const ibv_recv_wr* end, 
 int checked_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
 	const void* const from = __builtin_return_address(0);
 	const void* const frame = __builtin_frame_address(0);
-	const int error = before.post_recv.load(std::memory_order_relaxed)(qp, wr, bad);
+	std::uint32_t room = UINT32_MAX;
+	quietly([&] { room = checked()->room_for_receives(qp); });
+	const int error = post_part(before.post_recv, qp, wr, bad, room, "ibv_post_recv");
 	quietly([&] { note_receives(qp, wr, error ? *bad : nullptr, error, caller_of(from, frame)); });
 	return error;
 }

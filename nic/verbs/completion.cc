@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
+#include "nic/verbs/strict.h"
 
 namespace verbena::verbs {
 
@@ -48,7 +49,7 @@ ibv_cq* make_cq(
 	c.context = context;
 	c.channel = channel;
 	c.cq_context = cq_context;
-	c.cqe = static_cast<int>(cq->queue->capacity());
+	c.cqe = static_cast<int>(is_strict() ? entries : cq->queue->capacity());
 	pthread_mutex_init(&c.mutex, nullptr);
 	pthread_cond_init(&c.cond, nullptr);
 	if (channel) {
@@ -97,7 +98,7 @@ int resize_cq(ibv_cq* public_cq, int cqe) {
 	const bool done =
 		cq.engine->control([&](adapter::ChannelAdapter&) { return cq.queue->resize(static_cast<std::uint32_t>(cqe)); });
 	if (!done) return log::refuse(EINVAL, "ibv_resize_cq: the queue holds more than %d completions", cqe);
-	cq.public_cq.cqe = static_cast<int>(cq.queue->capacity());
+	cq.public_cq.cqe = is_strict() ? cqe : static_cast<int>(cq.queue->capacity());
 	return 0;
 }
 

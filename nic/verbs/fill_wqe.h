@@ -31,7 +31,7 @@ inline void fill_bind(queues::SendWqe& wqe, const ibv_mw& mw, std::uint32_t new_
 	wqe.bind.length = info.length;
 	wqe.bind.window_key = mw.handle;
 	wqe.bind.new_key = new_key;
-	wqe.bind.region_key = info.mr ? info.mr->lkey : 0;
+	wqe.bind.region_key = info.mr ? info.mr->rkey : 0;
 	wqe.bind.access = static_cast<std::uint8_t>(info.mw_access_flags & 0x3f);
 	wqe.bind.any_qp = mw.type == IBV_MW_TYPE_1;
 }

@@ -80,15 +80,15 @@ ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_
 	m.addr = address;
 	m.length = length;
 	mr->backing = backing_of(address, length, access);
-	m.lkey = m.rkey = SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
+	m.lkey = SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
 		const std::uint32_t key =
 			adapter.context().keys.register_region(registration(pd, address, length, iova, access));
 		m.rkey = key;
 		share(adapter.context().shared, *mr);
 		publish(adapter.context(), *mr);
-		return key;
+		return adapter.context().keys.lkey_of(key);
 	});
-	m.handle = m.lkey;
+	m.handle = m.rkey;
 	++SoftPd::of(pd).users;
 	return &mr.release()->public_mr;
 }
@@ -129,7 +129,7 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	const unsigned new_access = flags & IBV_REREG_MR_CHANGE_ACCESS ? static_cast<unsigned>(access) : mr.access;
 	const bool done = SoftContext::of(m.context).engine->control([&](adapter::ChannelAdapter& adapter) {
 		transport::Context& context = adapter.context();
-		if (!context.reregister(m.lkey, registration(new_pd, new_address, new_length, new_iova, new_access)))
+		if (!context.reregister(m.rkey, registration(new_pd, new_address, new_length, new_iova, new_access)))
 			return false;
 		// From here on no response shares the old memory; the new file is looked up outside of the
 		// engine's lock.
@@ -160,7 +160,7 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 int dereg_mr(ibv_mr* mr) {
 	const bool done = SoftContext::of(mr->context).engine->control([&](adapter::ChannelAdapter& adapter) {
 		transport::Context& context = adapter.context();
-		if (!context.deregister(mr->lkey)) return false;
+		if (!context.deregister(mr->rkey)) return false;
 		unshare(context.shared, SoftMr::of(mr));
 		return true;
 	});

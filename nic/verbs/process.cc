@@ -21,6 +21,7 @@
 #include "nic/trace/trace.h"
 #include "nic/ucma/interpose.h"
 #include "nic/verbs/checked.h"
+#include "nic/verbs/checked_arrivals.h"
 #include "nic/verbs/devices.h"
 #include "nic/verbs/fault_injection.h"
 #include "nic/verbs/open_counters.h"
@@ -209,6 +210,7 @@ std::expected<engine::Engine*, int> process_engine() {
 	}
 	p.engine = std::move(*started);
 	trace_transport(*p.engine);
+	check_arrivals(*p.engine);
 	log::debug("the NIC has started in process %d", getpid());
 	// A change before this moment was not reported.
 	p.interfaces_known = false;

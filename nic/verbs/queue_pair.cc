@@ -11,6 +11,7 @@
 #include "nic/verbs/modify_reason.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
+#include "nic/verbs/strict.h"
 
 namespace verbena::verbs {
 
@@ -76,7 +77,12 @@ adapter::QpInit adapter_init(ibv_pd* pd, const ibv_qp_init_attr& init, SoftQp& s
 }
 
 // ibv_create_qp(3): the returned capabilities are those that the queues really have.
-void report_sizes(ibv_qp_cap& cap, const QueuePair& qp, bool shared_receives) {
+void report_sizes(ibv_qp_cap& cap, const ibv_qp_cap& asked, const QueuePair& qp, bool shared_receives) {
+	if (is_strict()) {
+		cap.max_inline_data = asked.max_inline_data;
+		if (shared_receives) cap.max_recv_wr = cap.max_recv_sge = 0;
+		return;
+	}
 	cap.max_send_wr = qp.sq_mask + 1;
 	cap.max_recv_wr = shared_receives ? 0 : qp.receive_queue->capacity();
 	cap.max_recv_sge = shared_receives ? 0 : qp.receive_queue->segments_max();
@@ -113,6 +119,7 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 	if (check_capabilities(init.cap) != 0) return nullptr;
 	auto sqp = std::make_unique<SoftQp>();
 	SoftContext& context = SoftContext::of(pd->context);
+	const ibv_qp_cap asked = init.cap;
 	raise_to_minimum(init.cap);
 	auto created = context.engine->create_qp(adapter_init(pd, init, *sqp));
 	if (!created)
@@ -125,7 +132,7 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 		qp.mtu_code = engine::active_mtu_code(context.device().interface()->mtu);
 		qp.mtu_shift = static_cast<std::uint8_t>(7 + qp.mtu_code);
 	}
-	report_sizes(init.cap, qp, init.srq != nullptr);
+	report_sizes(init.cap, asked, qp, init.srq != nullptr);
 	sqp->qp = &qp;
 	sqp->engine = context.engine;
 	sqp->send_segments_max = static_cast<std::uint16_t>(init.cap.max_send_sge);

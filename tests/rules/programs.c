@@ -238,6 +238,23 @@ static void ud_grh_missing(bool fixed) {
 	end_pair(&pair);
 }
 
+static void remote_write_on_posted(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	MUST(receive_at(&pair, pair.b.qp, 1, 0, 4096) == 0);
+	MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, fixed ? 4096 : 1024)) == 0);
+	await(pair.a.cq);
+	end_pair(&pair);
+}
+
+static void lkey_for_rkey(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0);
+	if (!fixed) wr->wr.rdma.rkey = pair.mr->lkey;
+	MUST(post(pair.a.qp, wr) == 0);
+	MUST((await(pair.a.cq) == IBV_WC_SUCCESS) == fixed);
+	end_pair(&pair);
+}
+
 // ---- Queues and events
 
 static void sq_unsignaled_full(bool fixed) {
@@ -269,6 +286,19 @@ static void cq_overrun(bool fixed) {
 	shape.cqe = fixed ? 64 : 8;
 	struct pair pair = make_pair(&shape);
 	for (int i = 0; i < 12; ++i) MUST(receive_at(&pair, pair.b.qp, i, 64 * i, 64) == 0);
+	end_pair(&pair);
+}
+
+static void rq_starved_rnr(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	if (fixed) MUST(receive_at(&pair, pair.b.qp, 1, 0, 64) == 0);
+	MUST(post(pair.a.qp, request(&pair, IBV_WR_SEND, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
+	if (!fixed) {
+		poll_for(pair.a.cq, 0.2);
+		MUST(receive_at(&pair, pair.b.qp, 1, 0, 64) == 0);
+	}
+	await(pair.a.cq);
+	await(pair.b.cq);
 	end_pair(&pair);
 }
 
@@ -407,6 +437,29 @@ static void atomic_unaligned(bool fixed) {
 	end_pair(&pair);
 }
 
+static void add_remotely(struct pair *pair) {
+	MUST(post(pair->a.qp, request(pair, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_SEND_SIGNALED, 0, 8, 8192)) == 0);
+	MUST(await(pair->a.cq) == IBV_WC_SUCCESS);
+}
+
+static void atomic_vs_cpu(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	uint64_t *word = (uint64_t *)(pair.memory + 8192);
+	for (int i = 0; i < 10; ++i) {
+		add_remotely(&pair);
+		__atomic_fetch_add(fixed ? word + 1 : word, 1, __ATOMIC_SEQ_CST);
+	}
+	end_pair(&pair);
+}
+
+static void atomic_vs_write(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	add_remotely(&pair);
+	MUST(post(pair.b.qp, request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 16384, 8, fixed ? 8200 : 8192)) == 0);
+	MUST(await(pair.b.cq) == IBV_WC_SUCCESS);
+	end_pair(&pair);
+}
+
 // ---- Portability and security
 
 static void access_write_without_local(bool fixed) {
@@ -511,11 +564,11 @@ static const struct {
 	PROGRAM(ack_missing), PROGRAM(ack_wrong_cq), PROGRAM(qp_destroy_with_work), PROGRAM(srq_qp_no_last_wqe),
 	PROGRAM(leak_at_exit),
 	PROGRAM(send_buffer_modified), PROGRAM(send_buffer_freed), PROGRAM(stack_buffer_in_flight), PROGRAM(recv_overlap),
-	PROGRAM(sge_overlap_one_wr), PROGRAM(ud_grh_missing), PROGRAM(sq_unsignaled_full), PROGRAM(post_error_ignored),
-	PROGRAM(cq_overrun), PROGRAM(notify_lost_wakeup), PROGRAM(notify_not_armed), PROGRAM(signaled_flag_missing),
+	PROGRAM(sge_overlap_one_wr), PROGRAM(ud_grh_missing), PROGRAM(remote_write_on_posted), PROGRAM(lkey_for_rkey), PROGRAM(sq_unsignaled_full), PROGRAM(post_error_ignored),
+	PROGRAM(cq_overrun), PROGRAM(rq_starved_rnr), PROGRAM(notify_lost_wakeup), PROGRAM(notify_not_armed), PROGRAM(signaled_flag_missing),
 	PROGRAM(recv_on_srq_qp), PROGRAM(post_in_wrong_state), PROGRAM(post_in_err), PROGRAM(inline_too_long),
 	PROGRAM(inline_bad_opcode), PROGRAM(wr_start_nesting), PROGRAM(read_then_write_nofence),
-	PROGRAM(fence_expects_write), PROGRAM(atomic_unaligned), PROGRAM(access_write_without_local), PROGRAM(no_grh), PROGRAM(gid_index_0),
+	PROGRAM(fence_expects_write), PROGRAM(atomic_unaligned), PROGRAM(atomic_vs_cpu), PROGRAM(atomic_vs_write), PROGRAM(access_write_without_local), PROGRAM(no_grh), PROGRAM(gid_index_0),
 	PROGRAM(reset_to_reset), PROGRAM(timeout_zero), PROGRAM(max_msg_implicit), PROGRAM(psn_constant),
 	PROGRAM(qkey_constant), PROGRAM(rkey_whole_memory),
 };

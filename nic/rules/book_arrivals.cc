@@ -1,0 +1,118 @@
+// What peers do to the memory of the program.
+#include <algorithm>
+#include <cinttypes>
+
+#include "nic/rules/book.h"
+#include "nic/rules/names.h"
+
+namespace verbena::rules {
+namespace {
+
+using queues::Segment;
+
+bool lies_in(const std::vector<Segment>& segments, std::uint64_t address, std::uint64_t length) {
+	return std::ranges::any_of(segments, [&](const Segment& each) {
+		return each.length && each.address < address + length && address < each.address + each.length;
+	});
+}
+
+// A program may write a word between two phases, in which peers use it. It does so again and again
+// only if nothing orders the two.
+constexpr unsigned changes_max = 3;
+constexpr Nanoseconds changes_within = 1'000'000'000;
+constexpr std::size_t words_max = 65536;
+
+}  // namespace
+
+Book::QueuePair* Book::find_by_number(std::uint32_t qpn) {
+	const auto found = numbers_.find(qpn);
+	return found == numbers_.end() ? nullptr : find_queue_pair(found->second);
+}
+
+Site Book::made_at(std::uint32_t qpn) {
+	const QueuePair* const qp = find_by_number(qpn);
+	return qp ? qp->made : 0;
+}
+
+void Book::write_arrives(std::uint32_t qpn, std::uint64_t address, std::uint64_t length) {
+	const std::lock_guard lock(mutex_);
+	const auto report = [&](const std::string& name, Site posted) {
+		findings_.report(Rule::remote_write_on_posted, posted,
+			text("a WRITE by the peer of QP 0x%x to %s changes the memory of %s, which has not completed", qpn,
+				range_name(address, length).c_str(), name.c_str()),
+			{{text("QP 0x%x was made here", qpn), made_at(qpn)}});
+	};
+	for (const auto& [handle, qp] : queue_pairs_) {
+		for (const OpenSend& send : qp.sends)
+			if (!send.is_inline && lies_in(send.segments, address, length))
+				report(text("%s on QP 0x%x", request_name(send.opcode, send.wr_id).c_str(), qp.facts.qpn),
+					send.caller.site);
+		for (const OpenReceive& receive : qp.receives)
+			if (lies_in(receive.segments, address, length))
+				report(text("the receive with wr_id %" PRIu64 " on QP 0x%x", receive.wr_id, qp.facts.qpn),
+					receive.caller.site);
+	}
+	for (const auto& [handle, srq] : shared_queues_)
+		for (const OpenReceive& receive : srq.receives)
+			if (lies_in(receive.segments, address, length))
+				report(text("the receive with wr_id %" PRIu64 " on a shared receive queue", receive.wr_id),
+					receive.caller.site);
+	// Words of atomics in a large range are rare, and in a small one few.
+	for (std::uint64_t word = (address + 7) & ~std::uint64_t{7}; word < address + std::min<std::uint64_t>(length, 4096);
+		word += 8) {
+		const auto found = atomic_words_.find(word);
+		if (found == atomic_words_.end()) continue;
+		if (found->second.qpn != qpn)
+			findings_.report(Rule::atomic_vs_write, made_at(qpn),
+				text("the peer of QP 0x%x writes the word at 0x%" PRIx64
+					 ", which the peer of QP 0x%x changes by atomics",
+					qpn, word, found->second.qpn),
+				{{text("QP 0x%x was made here", found->second.qpn), made_at(found->second.qpn)}});
+		atomic_words_.erase(found);
+	}
+}
+
+void Book::atomic_arrives(
+	std::uint32_t qpn, std::uint64_t address, std::uint64_t before, std::uint64_t after, Nanoseconds now) {
+	const std::lock_guard lock(mutex_);
+	if (atomic_words_.size() >= words_max) atomic_words_.clear();
+	const auto [found, fresh] = atomic_words_.try_emplace(address, AtomicWord{after, qpn, now});
+	AtomicWord& word = found->second;
+	if (!fresh && word.value != before) {
+		if (word.changes == 0 || now - word.since > changes_within) {
+			word.since = now;
+			word.changes = 0;
+		}
+		if (++word.changes == changes_max)
+			findings_.report(Rule::atomic_vs_cpu, made_at(qpn),
+				text("the processor has changed the word at 0x%" PRIx64
+					 " between atomics of the peer of QP 0x%x (%u times within a second; it was %" PRIu64
+					 " after the last atomic and is %" PRIu64 " now)",
+					address, qpn, changes_max, word.value, before));
+	}
+	word.value = after;
+	word.qpn = qpn;
+}
+
+void Book::wrong_key(std::uint32_t qpn, std::uint32_t key) {
+	const std::lock_guard lock(mutex_);
+	const auto mr = lkeys_.find(key);
+	if (mr == lkeys_.end()) return;
+	findings_.report(Rule::lkey_for_rkey, regions_.at(mr->second).made,
+		text("the peer of QP 0x%x has used the lkey 0x%x as an rkey, which is 0x%x", qpn, key,
+			regions_.at(mr->second).facts.rkey),
+		{registered_note(key)});
+}
+
+void Book::receiver_not_ready(std::uint32_t qpn) {
+	const std::lock_guard lock(mutex_);
+	const QueuePair* const qp = find_by_number(qpn);
+	if (!qp) return;
+	findings_.report(Rule::rq_starved_rnr, qp->made,
+		text("a message has found no receive on QP 0x%x, %s", qpn,
+			qp->facts.srq             ? "whose shared receive queue was empty"
+				: qp->receives_posted ? text("although %" PRIu64 " were posted before", qp->receives_posted).c_str()
+									  : "on which none was posted before"));
+}
+
+}  // namespace verbena::rules

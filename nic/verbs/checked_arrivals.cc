@@ -1,0 +1,85 @@
+#include "nic/verbs/checked_arrivals.h"
+
+#include <cstring>
+
+#include "nic/engine/boundary.h"
+#include "nic/memory/guarded_copy.h"
+#include "nic/verbs/checked.h"
+#include "nic/wire/packet.h"
+
+namespace verbena::verbs {
+
+using transport::QueuePair;
+using wire::Slot;
+
+namespace {
+
+// The two high bits of an RNR NAK's syndrome are 01 (IBA 9.7.5.2.1).
+bool is_rnr(std::uint8_t syndrome) { return (syndrome & 0xe0) == 0x20; }
+
+}  // namespace
+
+void CheckedArrivals::sent(const transport::Outlet&, const Slot& slot, std::uint32_t, std::uint32_t source) noexcept {
+	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
+	if (!facts.known || !facts.aeth || !is_rnr(slot.syndrome())) return;
+	engine::attempt([&] { checked()->receiver_not_ready(source); });
+}
+
+void CheckedArrivals::acknowledged(const QueuePair& qp, std::uint8_t syndrome, wire::Psn24) noexcept {
+	if (is_rnr(syndrome)) engine::attempt([&] { checked()->receiver_not_ready(qp.qpn); });
+}
+
+// The memory that a request is about, or null if the request will be refused.
+std::byte* CheckedArrivals::find(
+	const QueuePair& qp, std::uint32_t key, std::uint64_t address, std::uint32_t length, std::uint8_t access) {
+	if ((qp.remote_access & access) != access) return nullptr;
+	memory::RegionCache none;
+	std::byte* const at = adapter_.context().keys.resolve(none, key, address, length, access, qp);
+	if (!at) checked()->wrong_key(qp.qpn, key);
+	return at;
+}
+
+void CheckedArrivals::note_write(const QueuePair& qp, const Slot& slot) {
+	if (slot.reth.dma_length == 0) return;
+	if (const std::byte* const at =
+			find(qp, slot.reth.rkey.value, slot.reth.address, slot.reth.dma_length, memory::remote_write))
+		checked()->write_arrives(qp.qpn, reinterpret_cast<std::uint64_t>(at), slot.reth.dma_length);
+}
+
+void CheckedArrivals::note_atomic(const QueuePair& qp, const Slot& slot) {
+	std::byte* const at = find(qp, slot.atomic.rkey.value, slot.atomic.address, 8, memory::remote_atomic);
+	std::uint64_t before = 0;
+	if (!at || slot.atomic.address % 8 || !memory::guarded_copy(&before, at, sizeof before)) return;
+	const std::uint64_t operand = slot.atomic.swap_or_add;
+	const bool add = wire::facts(slot.opcode()).operation == wire::Operation::fetch_add;
+	const std::uint64_t after = add ? before + operand : before == slot.atomic.compare ? operand : before;
+	checked()->atomic_arrives(qp.qpn, reinterpret_cast<std::uint64_t>(at), before, after, monotonic_now());
+}
+
+void CheckedArrivals::arrived(
+	const transport::Outlet& from, const Slot& published, const std::byte*, const wire::AddressPair&) noexcept {
+	// A peer that shares the memory may write to it.
+	Slot slot;
+	std::memcpy(&slot, &published, sizeof slot);
+	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
+	if (!facts.known || (!facts.reth && !facts.atomic_eth)) return;
+	const QueuePair* const qp = adapter_.queue_pairs().find(slot.destination());
+	// A duplicate is not executed again.
+	if (!qp || !qp->outlet || qp->outlet->peer != from.peer || slot.psn().value != (qp->expected_psn & 0xffffff))
+		return;
+	engine::attempt([&] {
+		if (facts.atomic_eth) note_atomic(*qp, slot);
+		else if (facts.operation == wire::Operation::write) note_write(*qp, slot);
+	});
+}
+
+void check_arrivals(engine::Engine& engine) {
+	if (!checked()) return;
+	engine.control([](adapter::ChannelAdapter& adapter) {
+		adapter.context().keys.use_distinct_keys();
+		// Never destroyed, as the process's engine is not either. A trace has the place already.
+		if (!adapter.context().observer) adapter.context().observer = new CheckedArrivals(adapter);
+	});
+}
+
+}  // namespace verbena::verbs
