@@ -157,8 +157,9 @@ private:
 	lib::OpenDevice device_;
 	Events events_;
 	lib::CompletionQueue cq_;
-	SharedReceiveQueue srq_;
 	RcShared shared_;
+	// Destroyed before the units of `shared_`, whose memory its receives use.
+	SharedReceiveQueue srq_;
 	std::unique_ptr<ReceiveQueue> shared_receives_;  // RecvMode::srq
 	Unit* to_post_ = nullptr;
 	bool memory_freed_ = false;

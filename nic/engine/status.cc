@@ -35,6 +35,7 @@ const char* wait_of(const transport::QueuePair& qp) {
 struct Copied {
 	std::uint32_t qpn, peer_qpn, peer_pid;
 	std::uint32_t sends_posted, sends_done, receives_posted, receives_taken, retries_left, unpolled;
+	std::uint32_t path_mtu, max_rd_atomic, max_dest_rd_atomic;
 	QpType type;
 	QpState state;
 	const char *link, *waits;
@@ -58,6 +59,9 @@ Copied copy(const transport::QueuePair& qp) {
 		.receives_taken = qp.receive_queue->taken(),
 		.retries_left = qp.cold->retries_left,
 		.unpolled = qp.send_cq->unpolled(),
+		.path_mtu = qp.path_mtu(),
+		.max_rd_atomic = qp.cold->attributes.max_rd_atomic,
+		.max_dest_rd_atomic = qp.cold->attributes.max_dest_rd_atomic,
 		.type = qp.type,
 		.state = qp.state.load(std::memory_order_relaxed),
 		.link = !connected ? "none"
@@ -84,7 +88,10 @@ status::QueuePair describe(const Copied& c) {
 		.receives_taken = c.receives_taken,
 		.retries_left = c.retries_left,
 		.unpolled = c.unpolled,
-		.peer_address = c.peer == wire::Gid{} ? "-" : wire::text_of(c.peer).bytes};
+		.peer_address = c.peer == wire::Gid{} ? "-" : wire::text_of(c.peer).bytes,
+		.path_mtu = c.path_mtu,
+		.max_rd_atomic = c.max_rd_atomic,
+		.max_dest_rd_atomic = c.max_dest_rd_atomic};
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ public:
 	void made(Kind, Handle, std::vector<Handle> uses, Site);
 	// Call destroys() before each destroy function and one of the others after it: by then, another
 	// thread may have made another object at the same address. EBUSY: refused_destroy().
-	void destroys(Handle);
+	void destroys(Handle, Site);
 	void refused_destroy(Handle, Site);
 	void destroyed(Kind, Handle);
 
@@ -111,8 +111,27 @@ public:
 	// `receive_taken`: a message has begun to fill a request of the shared receive queue.
 	void destroys_queue_pair(Handle qp, bool receive_taken, Site);
 	void address_handle_destroyed(Handle ah, Site);
+	// True if the object was destroyed before.
+	bool is_ghost(Handle, const char* verb, Site);
+	// The process is about to fork, and ibv_fork_init() was not called.
+	void forks(Site);
+
+	// The attributes of a connection's two ends, by which one is wrong for the other.
+	struct ConnectionFacts {
+		std::uint32_t pid = 0, qpn = 0;
+		std::uint32_t path_mtu = 0;  // bytes
+		std::uint32_t max_rd_atomic = 0, max_dest_rd_atomic = 0;
+	};
+	// Whether a queue pair has gone to IBV_QPS_RTS since connections_are_known().
+	bool has_new_connections();
+	void connections_are_known();
+	void compare(std::uint32_t qpn, const ConnectionFacts& own, const ConnectionFacts& peer);
 
 	// ---- Requests
+	// A thread begins a post to a queue pair that has a thread domain: true if no other one is in
+	// a post. leaves() gets the answer.
+	bool enters(Handle qp);
+	void leaves(Handle qp, bool alone, Site);
 	// How many sends fit, if places are free only after a poll. For a post that this cuts short,
 	// call send_refused() as well.
 	std::uint32_t room(Handle qp);
@@ -142,6 +161,9 @@ public:
 	// been polled so far, modulo 2^32.
 	void waits_for_event(Handle channel, std::uint32_t (*taken)(Handle cq), Site, Nanoseconds now);
 	void event_fetched(Handle channel, Handle cq);  // cq null: the wait has ended without one
+	void vector_refused(int vector, int vectors, Site);
+	void overran(Handle cq);
+	void destroys_channel(Handle channel, Site);
 	void acknowledges(Handle cq, std::uint32_t count, Site);
 	// An object is about to be destroyed of which `missing` fetched events are not acknowledged.
 	void destroys_with_events(Kind, Handle, std::uint32_t missing, Site, Nanoseconds now);
@@ -151,6 +173,8 @@ public:
 	// The word has the value `before`, and will have `after`.
 	void atomic_arrives(
 		std::uint32_t qpn, std::uint64_t address, std::uint64_t before, std::uint64_t after, Nanoseconds now);
+	// A request is about memory of a region that is not mapped.
+	void memory_is_gone(std::uint32_t qpn, std::uint32_t rkey, std::uint64_t address);
 	// A peer has used a key that gives it no right.
 	void wrong_key(std::uint32_t qpn, std::uint32_t key);
 	// The queue pair has answered by an RNR NAK.
@@ -174,6 +198,16 @@ private:
 	struct Region {
 		RegionFacts facts;
 		Site made;
+	};
+	// A region that was deregistered.
+	struct Retired {
+		std::uint32_t rkey;
+		Site made, deregistered;
+	};
+	// An object that was destroyed, at an address at which none was made since.
+	struct Ghost {
+		Kind kind;
+		Site destroyed;
 	};
 	struct OpenSend {
 		std::uint64_t wr_id, remote_address;
@@ -208,6 +242,8 @@ private:
 		QueuePairFacts facts;
 		Site made;
 		int state = 0;
+		Site connected = 0;  // where it went to IBV_QPS_RTS
+		unsigned posters = 0;  // threads in a post, if it has a thread domain
 		std::uint64_t receives_posted = 0;
 		bool broken = false;  // in IBV_QPS_ERR, as the program knows
 		std::deque<OpenSend> sends;
@@ -275,6 +311,8 @@ private:
 	std::unordered_map<Handle, Object> objects_;
 	std::unordered_map<Handle, Region> regions_;
 	std::unordered_map<std::uint32_t, Handle> lkeys_;
+	std::deque<Retired> retired_;  // the last ones
+	std::unordered_map<Handle, Ghost> ghosts_;
 	std::unordered_map<Handle, QueuePair> queue_pairs_;
 	std::unordered_map<std::uint32_t, Handle> numbers_;  // QPN -> queue pair
 	std::unordered_map<Handle, SharedQueue> shared_queues_;
@@ -282,8 +320,13 @@ private:
 	std::unordered_map<std::uint64_t, AtomicWord> atomic_words_;  // by address
 	std::map<std::pair<Handle, pthread_t>, Sleeper> sleepers_;  // by channel
 	std::map<pthread_t, Destroyer> destroyers_;  // that wait for acknowledgements
-	std::map<pthread_t, std::uint64_t> destroying_;  // the serial number of the object
+	struct Destroying {
+		std::uint64_t serial = 0;  // of the object
+		Site site = 0;
+	};
+	std::map<pthread_t, Destroying> destroying_;
 	std::uint64_t serial_ = 0;
+	bool new_connections_ = false;
 	std::map<std::uint32_t, std::pair<std::uint32_t, Site>> first_psns_;  // PSN -> QPN, place
 	std::map<pthread_t, std::pair<std::uintptr_t, std::uintptr_t>> stacks_;
 };

@@ -96,12 +96,27 @@ void Book::atomic_arrives(
 
 void Book::wrong_key(std::uint32_t qpn, std::uint32_t key) {
 	const std::lock_guard lock(mutex_);
+	const auto gone = std::ranges::find(retired_, key, &Retired::rkey);
+	if (gone != retired_.end())
+		findings_.report(Rule::mr_dereg_advertised, gone->deregistered,
+			text("the peer of QP 0x%x has used the rkey 0x%x after its region was deregistered", qpn, key),
+			{{"the region was registered here", gone->made}, {text("QP 0x%x was made here", qpn), made_at(qpn)}});
 	const auto mr = lkeys_.find(key);
 	if (mr == lkeys_.end()) return;
 	findings_.report(Rule::lkey_for_rkey, regions_.at(mr->second).made,
 		text("the peer of QP 0x%x has used the lkey 0x%x as an rkey, which is 0x%x", qpn, key,
 			regions_.at(mr->second).facts.rkey),
 		{registered_note(key)});
+}
+
+void Book::memory_is_gone(std::uint32_t qpn, std::uint32_t rkey, std::uint64_t address) {
+	const std::lock_guard lock(mutex_);
+	for (const auto& [handle, region] : regions_)
+		if (region.facts.rkey == rkey)
+			findings_.report(Rule::mem_freed_while_registered, region.made,
+				text("the peer of QP 0x%x uses the memory at 0x%" PRIx64
+					 " of the region with rkey 0x%x, and it is not mapped any more",
+					qpn, address, rkey));
 }
 
 void Book::receiver_not_ready(std::uint32_t qpn) {

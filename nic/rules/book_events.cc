@@ -51,6 +51,28 @@ void Book::event_fetched(Handle channel, Handle handle) {
 	++found->second.fetched;
 }
 
+void Book::vector_refused(int vector, int vectors, Site site) {
+	findings_.report(Rule::comp_vector, site,
+		text("ibv_create_cq() was refused for the completion vector %d, and num_comp_vectors is %d", vector, vectors));
+}
+
+void Book::overran(Handle handle) {
+	const std::lock_guard lock(mutex_);
+	const auto found = completion_queues_.find(handle);
+	if (found == completion_queues_.end()) return;
+	findings_.report(Rule::cq_overrun, found->second.made,
+		text("a completion queue of %u entries has overrun", found->second.entries));
+}
+
+void Book::destroys_channel(Handle channel, Site site) {
+	const std::lock_guard lock(mutex_);
+	for (const auto& [key, sleeper] : sleepers_)
+		if (key.first == channel)
+			findings_.report(Rule::event_after_destroy_thread, site,
+				"the completion channel is destroyed while a thread waits at it",
+				{{"the thread waits here", sleeper.site}});
+}
+
 void Book::acknowledges(Handle handle, std::uint32_t count, Site site) {
 	const std::lock_guard lock(mutex_);
 	const auto found = completion_queues_.find(handle);

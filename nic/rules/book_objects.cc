@@ -15,6 +15,13 @@ const char* name_of(Kind kind) {
 	return names[static_cast<std::size_t>(kind)];
 }
 
+namespace {
+
+// What is kept of objects that are gone.
+constexpr std::size_t ghosts_max = 65536, retired_max = 4096;
+
+}  // namespace
+
 Book::QueuePair* Book::find_queue_pair(Handle qp) {
 	const auto found = queue_pairs_.find(qp);
 	return found == queue_pairs_.end() ? nullptr : &found->second;
@@ -40,14 +47,15 @@ template <class Visit> void Book::visit_open(Visit&& visit) {
 void Book::made(Kind kind, Handle handle, std::vector<Handle> uses, Site site) {
 	const std::lock_guard lock(mutex_);
 	std::erase(uses, nullptr);
+	ghosts_.erase(handle);
 	objects_.insert_or_assign(handle, Object{++serial_, kind, site, std::move(uses)});
 	if (kind == Kind::srq) shared_queues_[handle];
 }
 
-void Book::destroys(Handle handle) {
+void Book::destroys(Handle handle, Site site) {
 	const std::lock_guard lock(mutex_);
 	const auto found = objects_.find(handle);
-	destroying_[pthread_self()] = found == objects_.end() ? 0 : found->second.serial;
+	destroying_[pthread_self()] = {found == objects_.end() ? 0 : found->second.serial, site};
 }
 
 void Book::refused_destroy(Handle handle, Site site) {
@@ -70,8 +78,10 @@ void Book::destroyed(Kind kind, Handle handle) {
 	destroyers_.erase(pthread_self());
 	const auto mine = destroying_.extract(pthread_self());
 	const auto object = objects_.find(handle);
-	if (object == objects_.end() || !mine || mine.mapped() != object->second.serial) return;
+	if (object == objects_.end() || !mine || mine.mapped().serial != object->second.serial) return;
 	objects_.erase(object);
+	if (ghosts_.size() >= ghosts_max) ghosts_.clear();
+	ghosts_.insert_or_assign(handle, Ghost{kind, mine.mapped().site});
 	switch (kind) {
 		case Kind::srq: shared_queues_.erase(handle); break;
 		case Kind::cq: completion_queues_.erase(handle); break;
@@ -85,6 +95,8 @@ void Book::destroyed(Kind kind, Handle handle) {
 		case Kind::mr:
 			if (const auto found = regions_.find(handle); found != regions_.end()) {
 				lkeys_.erase(found->second.facts.lkey);
+				retired_.push_back({found->second.facts.rkey, found->second.made, mine.mapped().site});
+				if (retired_.size() > retired_max) retired_.pop_front();
 				regions_.erase(found);
 			}
 			break;
@@ -160,6 +172,25 @@ void Book::address_handle_destroyed(Handle ah, Site site) {
 					text("the address handle is destroyed while %s on QP 0x%x uses it",
 						request_name(send.opcode, send.wr_id).c_str(), qp.facts.qpn),
 					{{"the request was posted here", send.caller.site}});
+}
+
+bool Book::is_ghost(Handle handle, const char* verb, Site site) {
+	const std::lock_guard lock(mutex_);
+	const auto found = ghosts_.find(handle);
+	if (found == ghosts_.end()) return false;
+	findings_.report(Rule::use_after_destroy, site,
+		text("%s was called with a %s that was destroyed before, and refused", verb, name_of(found->second.kind)),
+		{{text("the %s was destroyed here", name_of(found->second.kind)), found->second.destroyed}});
+	return true;
+}
+
+void Book::forks(Site site) {
+	const std::lock_guard lock(mutex_);
+	if (regions_.empty()) return;
+	const Region& region = regions_.begin()->second;
+	findings_.report(Rule::fork_after_reg, site,
+		text("the process forks with %zu registered regions, and has not called ibv_fork_init()", regions_.size()),
+		{registered_note(region.facts.lkey)});
 }
 
 void Book::finish() {

@@ -57,6 +57,10 @@ void Book::changed(Handle handle, const ChangeFacts& change, Site site) {
 			findings_.report(Rule::reset_to_reset, site, text("QP 0x%x was in IBV_QPS_RESET already", qpn));
 		qp->state = *change.state;
 		qp->broken = qp->state == IBV_QPS_ERR;
+		if (qp->state == IBV_QPS_RTS) {
+			qp->connected = site;
+			new_connections_ = new_connections_ || qp->facts.type == IBV_QPT_RC;
+		}
 		if (qp->state == IBV_QPS_RESET) forget_requests(*qp);
 	}
 	if (change.waits_for_ever || change.never_retries)
@@ -82,6 +86,49 @@ void Book::change_without_grh(Handle handle, Site site) {
 	if (const QueuePair* const qp = find_queue_pair(handle))
 		findings_.report(Rule::no_grh, site,
 			text("ibv_modify_qp() was refused for QP 0x%x, because ah_attr.is_global is 0", qp->facts.qpn));
+}
+
+bool Book::has_new_connections() {
+	const std::lock_guard lock(mutex_);
+	return new_connections_;
+}
+
+void Book::connections_are_known() {
+	const std::lock_guard lock(mutex_);
+	new_connections_ = false;
+}
+
+void Book::compare(std::uint32_t qpn, const ConnectionFacts& own, const ConnectionFacts& peer) {
+	const std::lock_guard lock(mutex_);
+	const QueuePair* const qp = find_by_number(qpn);
+	if (!qp) return;
+	const Site site = qp->connected ? qp->connected : qp->made;
+	if (own.path_mtu != peer.path_mtu)
+		findings_.report(Rule::mtu_not_negotiated, site,
+			text("the path_mtu of QP 0x%x is %u bytes, and that of its peer, QP 0x%x of process %u, is %u", qpn,
+				own.path_mtu, peer.qpn, peer.pid, peer.path_mtu));
+	if (own.max_rd_atomic > peer.max_dest_rd_atomic)
+		findings_.report(Rule::rd_atomic_mismatch, site,
+			text("the max_rd_atomic of QP 0x%x is %u, and the max_dest_rd_atomic of its peer, QP 0x%x of process %u, "
+				 "is %u",
+				qpn, own.max_rd_atomic, peer.qpn, peer.pid, peer.max_dest_rd_atomic));
+}
+
+bool Book::enters(Handle handle) {
+	const std::lock_guard lock(mutex_);
+	QueuePair* const qp = find_queue_pair(handle);
+	return !qp || ++qp->posters == 1;
+}
+
+void Book::leaves(Handle handle, bool alone, Site site) {
+	const std::lock_guard lock(mutex_);
+	QueuePair* const qp = find_queue_pair(handle);
+	if (!qp) return;
+	--qp->posters;
+	if (!alone)
+		findings_.report(Rule::thread_unsafe_td, site,
+			text("two threads have posted to QP 0x%x at once, which has a thread domain", qp->facts.qpn),
+			{{"the queue pair was made here", qp->made}});
 }
 
 void Book::forget_requests(QueuePair& qp) {
@@ -176,6 +223,11 @@ void Book::check_send(QueuePair& qp, const OpenSend& next, std::uint8_t flags, c
 		findings_.report(Rule::post_in_err, caller.site,
 			text("%s was posted to QP 0x%x, which is in IBV_QPS_ERR", request_name(next.opcode, next.wr_id).c_str(),
 				qp.facts.qpn));
+	if (next.is_inline && !next.segments.empty() && next.length() * 4 > qp.facts.inline_max * 3 &&
+		std::ranges::any_of(next.segments, [&](const Segment& each) { return !lkeys_.contains(each.lkey); }))
+		findings_.report(Rule::inline_lkey_trust, caller.site,
+			text("%s on QP 0x%x has %u bytes of inline data with an lkey that no region has, and max_inline_data is %u",
+				request_name(next.opcode, next.wr_id).c_str(), qp.facts.qpn, next.length(), qp.facts.inline_max));
 	check_order(qp, next, flags, caller);
 }
 
@@ -184,7 +236,7 @@ void Book::check_overrun(const QueuePair& qp, Handle handle, const Caller& calle
 	if (found == completion_queues_.end()) return;
 	const CompletionQueue& cq = found->second;
 	if (cq.open <= cq.entries) return;
-	findings_.report(Rule::cq_overrun, caller.site,
+	findings_.report(Rule::cq_too_small, caller.site,
 		text("%u requests can complete into a completion queue of %u entries, the last one on QP 0x%x", cq.open,
 			cq.entries, qp.facts.qpn),
 		{{"the completion queue was made here", cq.made}});
@@ -209,7 +261,10 @@ void Book::sends_posted(Handle handle, std::span<const SendFacts> requests, cons
 			.signaled = qp->facts.signal_all || facts.flags & queues::send_signaled,
 			.is_inline = is_inline};
 		check_send(*qp, next, facts.flags, caller);
-		if (!is_inline && !next.reads()) next.digest = digest_of(next.segments);
+		// A datagram is sent once, so a program may take the peer's answer as the end of an unsignaled
+		// one.
+		if (!is_inline && !next.reads() && (next.signaled || qp->facts.type != IBV_QPT_UD))
+			next.digest = digest_of(next.segments);
 		if (next.signaled) {
 			count_open(qp->facts.send_cq, 1);
 			check_overrun(*qp, qp->facts.send_cq, caller);
@@ -250,7 +305,7 @@ void Book::send_refused(Handle handle, const SendFacts& facts, int error, Site s
 
 // The memory of a request at the moment when its completion is polled.
 void Book::check_memory(const QueuePair& qp, const OpenSend& send, const Caller& now) {
-	check_stack(send.segments, send.caller, now);
+	if (!send.is_inline) check_stack(send.segments, send.caller, now);
 	if (!send.digest) return;
 	const auto digest = digest_of(send.segments);
 	const std::string name = request_name(send.opcode, send.wr_id);

@@ -70,7 +70,7 @@ Site Sites::here() {
 
 Stack Sites::stack_of(Site site) const {
 	const std::lock_guard lock(mutex_);
-	return stacks_[site];
+	return site < stacks_.size() ? stacks_[site] : Stack{};
 }
 
 }  // namespace verbena::rules

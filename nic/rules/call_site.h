@@ -35,7 +35,7 @@ public:
 	Site of_return(std::uintptr_t return_address);
 	// The site of the whole stack.
 	Site here();
-	Stack stack_of(Site) const;
+	Stack stack_of(Site) const;  // empty for a site that is not known
 
 private:
 	Site add(std::uint64_t key, const Stack&);

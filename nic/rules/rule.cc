@@ -17,6 +17,14 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"mr-dereg-in-flight", error,
 			"the memory of a request must stay registered until its completion has been polled (rdma_post_write(3), "
 			"rdma_post_recv(3))"}},
+	{Rule::mr_dereg_advertised,
+		{"mr-dereg-advertised", error,
+			"a peer that still has the key of a region may use it; tell the peer first, and deregister after its "
+			"answer (ibv_dereg_mr(3))"}},
+	{Rule::mem_freed_while_registered,
+		{"mem-freed-while-registered", error,
+			"memory must stay mapped as long as it is registered: a device that has pinned the old pages would read "
+			"and write them, and no process would see it (ibv_reg_mr(3))"}},
 	{Rule::mw_mr_order,
 		{"mw-mr-order", error,
 			"a region cannot be deregistered while a memory window is bound to it, and the call fails "
@@ -44,6 +52,17 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"srq-qp-no-last-wqe", portability,
 			"a request that the queue pair has taken from the shared receive queue is lost with it; wait for "
 			"IBV_EVENT_QP_LAST_WQE_REACHED in IBV_QPS_ERR (ibv_get_async_event(3))"}},
+	{Rule::event_after_destroy_thread,
+		{"event-after-destroy-thread", error,
+			"a channel must not be destroyed while a thread waits at it (ibv_create_comp_channel(3), "
+			"ibv_get_cq_event(3))"}},
+	{Rule::use_after_destroy,
+		{"use-after-destroy", error,
+			"a destroyed object's memory may belong to another one, so the call may do anything (ibv_destroy_qp(3))"}},
+	{Rule::fork_after_reg,
+		{"fork-after-reg", portability,
+			"without ibv_fork_init(), a fork may leave the registered pages to the child and give the parent new ones "
+			"(ibv_fork_init(3)); newer kernels copy them for the child"}},
 	{Rule::leak_at_exit,
 		{"leak-at-exit", advice, "each object that a program makes again and again must be destroyed as often"}},
 	{Rule::send_buffer_modified,
@@ -83,10 +102,14 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"post-error-ignored", error,
 			"a post that fails returns an errno value above 0, and the request and those after it never complete "
 			"(ibv_post_send(3))"}},
-	{Rule::cq_overrun,
-		{"cq-overrun", portability,
+	{Rule::cq_too_small,
+		{"cq-too-small", portability,
 			"a completion queue needs an entry for each request that can complete into it; if it overruns, it cannot "
 			"be used any more (ibv_poll_cq(3), IBV_EVENT_CQ_ERR)"}},
+	{Rule::cq_overrun,
+		{"cq-overrun", error,
+			"a completion queue that has overrun has lost a completion and cannot be used any more (ibv_poll_cq(3), "
+			"IBV_EVENT_CQ_ERR)"}},
 	{Rule::rq_starved_rnr,
 		{"rq-starved-rnr", portability,
 			"a message that finds no receive waits for a timer and is sent again, and with rnr_retry below 7 the "
@@ -123,6 +146,18 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"wr-start-nesting", error,
 			"between ibv_wr_start() and ibv_wr_complete() the thread must not post to the queue pair in another way "
 			"(ibv_wr_post(3))"}},
+	{Rule::inline_lkey_trust,
+		{"inline-lkey-trust", portability,
+			"the lkey of inline data is not checked (ibv_post_send(3)); where max_inline_data is smaller, the same "
+			"request needs a key that is right"}},
+	{Rule::thread_unsafe_td,
+		{"thread-unsafe-td", error,
+			"on a queue pair with a thread domain no lock is taken, so one thread at a time may post "
+			"(ibv_alloc_td(3), ibv_wr_post(3))"}},
+	{Rule::rd_atomic_mismatch,
+		{"rd-atomic-mismatch", error,
+			"max_rd_atomic must not be above the max_dest_rd_atomic of the peer, or the peer refuses READs and "
+			"atomics (ibv_modify_qp(3))"}},
 	{Rule::read_then_write_nofence,
 		{"read-then-write-nofence", error,
 			"a request after a READ may be executed before the READ, unless it has IBV_SEND_FENCE or the READ's "
@@ -145,6 +180,14 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"access-write-without-local", error,
 			"IBV_ACCESS_REMOTE_WRITE and IBV_ACCESS_REMOTE_ATOMIC need IBV_ACCESS_LOCAL_WRITE (ibv_reg_mr(3))"}},
 	{Rule::no_grh, {"no-grh", error, "an address on RoCE needs a GID: ah_attr.is_global must be 1 (ibv_modify_qp(3))"}},
+	{Rule::mtu_not_negotiated,
+		{"mtu-not-negotiated", error,
+			"both ends of a connection need the same path_mtu: the smaller of their active_mtu (ibv_modify_qp(3), "
+			"ibv_query_port(3))"}},
+	{Rule::comp_vector,
+		{"comp-vector", portability,
+			"completion vectors are those below num_comp_vectors of the context, which differs between devices "
+			"(ibv_create_cq(3))"}},
 	{Rule::gid_index_0,
 		{"gid-index-0", portability,
 			"a link-local GID reaches no other network; look for a routable one in the table (ibv_query_gid_ex(3))"}},

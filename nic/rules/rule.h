@@ -18,6 +18,8 @@ enum class Severity : std::uint8_t { error, portability, advice };
 enum class Rule : std::uint8_t {
 	// Lifetime
 	mr_dereg_in_flight,
+	mr_dereg_advertised,
+	mem_freed_while_registered,
 	mw_mr_order,
 	pd_destroy_order,
 	ah_destroy_in_flight,
@@ -25,6 +27,9 @@ enum class Rule : std::uint8_t {
 	ack_wrong_cq,
 	qp_destroy_with_work,
 	srq_qp_no_last_wqe,
+	event_after_destroy_thread,
+	use_after_destroy,
+	fork_after_reg,
 	leak_at_exit,
 	// Buffers
 	send_buffer_modified,
@@ -38,6 +43,7 @@ enum class Rule : std::uint8_t {
 	// Queues and events
 	sq_unsignaled_full,
 	post_error_ignored,
+	cq_too_small,
 	cq_overrun,
 	rq_starved_rnr,
 	notify_lost_wakeup,
@@ -49,6 +55,9 @@ enum class Rule : std::uint8_t {
 	inline_too_long,
 	inline_bad_opcode,
 	wr_start_nesting,
+	inline_lkey_trust,
+	thread_unsafe_td,
+	rd_atomic_mismatch,
 	// Ordering
 	read_then_write_nofence,
 	fence_expects_write,
@@ -58,6 +67,8 @@ enum class Rule : std::uint8_t {
 	// Portability
 	access_write_without_local,
 	no_grh,
+	mtu_not_negotiated,
+	comp_vector,
 	gid_index_0,
 	reset_to_reset,
 	timeout_zero,

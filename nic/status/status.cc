@@ -58,6 +58,10 @@ std::optional<QueuePair> queue_pair_in(Words words) {
 	words.into(qp.retries_left);
 	words.into(qp.unpolled);
 	words.into(qp.peer_address);
+	if (words.rest().empty()) return words.good() ? std::optional(std::move(qp)) : std::nullopt;
+	words.into(qp.path_mtu);
+	words.into(qp.max_rd_atomic);
+	words.into(qp.max_dest_rd_atomic);
 	return words.good() ? std::optional(std::move(qp)) : std::nullopt;
 }
 
@@ -80,9 +84,10 @@ std::string render(const Process& process) {
 	for (const auto& [name, value] : process.counters)
 		add("counter %s %llu\n", name.c_str(), static_cast<unsigned long long>(value));
 	for (const QueuePair& qp : process.queue_pairs)
-		add("qp %u %s %s %u %u %s %s %u %u %u %u %u %u %s\n", qp.qpn, qp.type.c_str(), qp.state.c_str(), qp.peer_qpn,
-			qp.peer_pid, qp.link.c_str(), qp.waits.c_str(), qp.sends_posted, qp.sends_done, qp.receives_posted,
-			qp.receives_taken, qp.retries_left, qp.unpolled, qp.peer_address.c_str());
+		add("qp %u %s %s %u %u %s %s %u %u %u %u %u %u %s %u %u %u\n", qp.qpn, qp.type.c_str(), qp.state.c_str(),
+			qp.peer_qpn, qp.peer_pid, qp.link.c_str(), qp.waits.c_str(), qp.sends_posted, qp.sends_done,
+			qp.receives_posted, qp.receives_taken, qp.retries_left, qp.unpolled, qp.peer_address.c_str(), qp.path_mtu,
+			qp.max_rd_atomic, qp.max_dest_rd_atomic);
 	return out;
 }
 

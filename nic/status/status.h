@@ -6,7 +6,8 @@
 //     process PID UID NANOSECONDS PROGRAM
 //     counter NAME VALUE
 //     qp QPN TYPE STATE PEER_QPN PEER_PID LINK WAITS SENDS_POSTED SENDS_DONE RECEIVES_POSTED
-//        RECEIVES_TAKEN RETRIES_LEFT UNPOLLED PEER_ADDRESS                (all on one line)
+//        RECEIVES_TAKEN RETRIES_LEFT UNPOLLED PEER_ADDRESS PATH_MTU MAX_RD_ATOMIC MAX_DEST_RD_ATOMIC
+//        (all on one line)
 //
 // Threads: values and pure functions.
 // Errors: parse() returns nothing if the text is no status; lines that it does not know are left
@@ -38,6 +39,8 @@ struct QueuePair {
 	// Completions that lie in its completion queues, also those of other queue pairs.
 	std::uint32_t unpolled = 0;
 	std::string peer_address;  // the peer's GID as an address; "-" before the queue pair has one
+	std::uint32_t path_mtu = 0;  // bytes
+	std::uint32_t max_rd_atomic = 0, max_dest_rd_atomic = 0;
 
 	std::uint32_t sends_open() const { return sends_posted - sends_done; }
 	std::uint32_t receives_open() const { return receives_posted - receives_taken; }

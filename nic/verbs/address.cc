@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "nic/engine/boundary.h"
+#include "nic/verbs/checked.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 
@@ -64,7 +65,7 @@ ibv_ah* create_ah_for_librdmacm(ibv_pd* pd, ibv_ah_attr* attributes) {
 
 int destroy_ah(ibv_ah* ah) {
 	--SoftPd::of(ah->pd).users;
-	delete &SoftAh::of(ah);
+	dispose(SoftAh::of(ah));
 	return 0;
 }
 

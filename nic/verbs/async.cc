@@ -4,7 +4,9 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "nic/engine/boundary.h"
 #include "nic/engine/explain.h"
+#include "nic/verbs/checked.h"
 #include "nic/verbs/objects.h"
 #include "nic/verbs/provider.h"
 
@@ -47,6 +49,7 @@ void deliver_async_event(const transport::RaisedEvent& raised) {
 			event.event_type = IBV_EVENT_CQ_ERR;
 			event.element.cq = static_cast<SoftCq*>(raised.object)->cq();
 			explain_overrun(*static_cast<SoftCq*>(raised.object)->queue);
+			if (checked()) engine::attempt([&] { checked()->overran(event.element.cq); });
 			context = event.element.cq->context;
 			break;
 		case AsyncEvent::srq_limit_reached:

@@ -53,8 +53,9 @@ Result observed(Result (*run)(Parameters...), Parameters... parameters) {
 		return traced_call<Result>(public_name<verb>.data(), run, parameters...);
 	return run(parameters...);
 }
-template <auto verb, class Result, class... Parameters>
+template <auto verb, Reports how, class Result, class... Parameters>
 [[gnu::cold, gnu::noinline]] Result checked_call(Result (*run)(Parameters...), Parameters... parameters) {
+	if (Checks<verb>::refuses(parameters...)) return failure<how, Result>(EINVAL);
 	Checks<verb>::before(parameters...);
 	if constexpr (std::is_void_v<Result>) {
 		observed<verb>(run, parameters...);
@@ -64,10 +65,10 @@ template <auto verb, class Result, class... Parameters>
 		return result;
 	}
 }
-template <auto verb, class Result, class... Parameters>
+template <auto verb, Reports how, class Result, class... Parameters>
 Result watched_call(Result (*run)(Parameters...), Parameters... parameters) {
 	if (checked()) [[unlikely]]
-		return checked_call<verb>(run, parameters...);
+		return checked_call<verb, how>(run, parameters...);
 	return observed<verb>(run, parameters...);
 }
 
@@ -78,7 +79,7 @@ struct Guard<verb, how, Result (*)(Parameters...)> {
 	static Result run(Parameters... parameters) {
 		return engine::bounded(public_name<verb>.data(), [&] { return verb(parameters...); }, failure<how, Result>);
 	}
-	static Result call(Parameters... parameters) { return watched_call<verb>(run, parameters...); }
+	static Result call(Parameters... parameters) { return watched_call<verb, how>(run, parameters...); }
 };
 
 template <auto verb, Reports how, class Result, class... Parameters>
@@ -89,7 +90,7 @@ struct Guard<verb, how, Result (*)(engine::BlockingCall&, Parameters...)> {
 		return engine::bounded(
 			public_name<verb>.data(), [&] { return verb(blocking, parameters...); }, failure<how, Result>);
 	}
-	static Result call(Parameters... parameters) { return watched_call<verb>(run, parameters...); }
+	static Result call(Parameters... parameters) { return watched_call<verb, how>(run, parameters...); }
 	static Result run(Parameters... parameters) {
 		return engine::sleeping([&](engine::BlockingCall& blocking) { return stretch(blocking, parameters...); });
 	}

@@ -4,11 +4,13 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <mutex>
 
 #include "base/log.h"
 #include "nic/engine/boundary.h"
 #include "nic/engine/thread.h"
+#include "nic/verbs/checked_peers.h"
 #include "nic/verbs/strict.h"
 
 namespace verbena::verbs {
@@ -38,6 +40,7 @@ void start_watch() {
 		for (;;) {
 			nanosleep(&pause, nullptr);
 			engine::attempt([] { checked()->look(monotonic_now()); });
+			engine::attempt(compare_with_peers);
 		}
 	});
 	if (watch) watch->forget();
@@ -67,6 +70,19 @@ void end_check() noexcept {
 		});
 }
 
+namespace {
+
+// As of the real library (ibv_fork_init(3)).
+std::atomic<bool> fork_is_safe = std::getenv("RDMAV_FORK_SAFE") || std::getenv("IBV_FORK_SAFE");
+
+}  // namespace
+
+void note_fork_init() noexcept { fork_is_safe.store(true, std::memory_order_relaxed); }
+void note_fork() noexcept {
+	if (checked() && !fork_is_safe.load(std::memory_order_relaxed))
+		engine::attempt([] { checked()->forks(site_here()); });
+}
+
 // The old book is lost, and so is what the child has inherited: it can only destroy that.
 void renew_check_after_fork() noexcept {
 	if (!checked()) return;
@@ -74,6 +90,18 @@ void renew_check_after_fork() noexcept {
 		make_book(level_of_environment().value_or(rules::Severity::error));
 		start_watch();
 	});
+}
+
+void keep_ghost(std::shared_ptr<void> ghost) {
+	constexpr std::size_t ghosts_max = 1024;
+	static std::mutex& mutex = *new std::mutex;
+	static std::deque<std::shared_ptr<void>>& ghosts = *new std::deque<std::shared_ptr<void>>;
+	std::shared_ptr<void> oldest;
+	const std::lock_guard lock(mutex);
+	ghosts.push_back(std::move(ghost));
+	if (ghosts.size() <= ghosts_max) return;
+	oldest = std::move(ghosts.front());
+	ghosts.pop_front();
 }
 
 rules::Site site_here() { return findings.load()->sites().here(); }

@@ -35,7 +35,16 @@ std::byte* CheckedArrivals::find(
 	if ((qp.remote_access & access) != access) return nullptr;
 	memory::RegionCache none;
 	std::byte* const at = adapter_.context().keys.resolve(none, key, address, length, access, qp);
-	if (!at) checked()->wrong_key(qp.qpn, key);
+	if (!at) {
+		checked()->wrong_key(qp.qpn, key);
+		return nullptr;
+	}
+	char byte;
+	for (const std::uint32_t offset : {0u, length ? length - 1 : 0u})
+		if (length && !memory::guarded_copy(&byte, at + offset, 1)) {
+			checked()->memory_is_gone(qp.qpn, key, reinterpret_cast<std::uint64_t>(at + offset));
+			return nullptr;
+		}
 	return at;
 }
 
@@ -70,6 +79,8 @@ void CheckedArrivals::arrived(
 	engine::attempt([&] {
 		if (facts.atomic_eth) note_atomic(*qp, slot);
 		else if (facts.operation == wire::Operation::write) note_write(*qp, slot);
+		else if (facts.operation == wire::Operation::read_request)
+			find(*qp, slot.reth.rkey.value, slot.reth.address, slot.reth.dma_length, memory::remote_read);
 	});
 }
 

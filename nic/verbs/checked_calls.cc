@@ -22,7 +22,7 @@ void made(Kind kind, rules::Handle handle, std::vector<rules::Handle> uses) {
 }
 
 void destroys(rules::Handle handle) {
-	tell([&](rules::Book& book) { book.destroys(handle); });
+	tell([&](rules::Book& book) { book.destroys(handle, site_here()); });
 }
 
 void destroyed(int error, Kind kind, rules::Handle handle) {
@@ -109,6 +109,12 @@ rules::ChangeFacts facts_of(ibv_qp* qp, const ibv_qp_attr& a, int mask) {
 
 }  // namespace
 
+bool is_ghost(rules::Handle handle, const char* verb) {
+	bool ghost = false;
+	tell([&](rules::Book& book) { ghost = book.is_ghost(handle, verb, site_here()); });
+	return ghost && log::refuse(EINVAL, "%s: the object was destroyed before", verb);
+}
+
 void Checks<alloc_pd>::after(ibv_pd* pd, ibv_context*) {
 	if (pd) made(Kind::pd, pd, {});
 }
@@ -147,11 +153,18 @@ void Checks<dereg_mr>::after(int error, ibv_mr* mr) {
 void Checks<create_comp_channel>::after(ibv_comp_channel* channel, ibv_context*) {
 	if (channel) made(Kind::channel, channel, {});
 }
-void Checks<destroy_comp_channel>::before(ibv_comp_channel* channel) { destroys(channel); }
+void Checks<destroy_comp_channel>::before(ibv_comp_channel* channel) {
+	destroys(channel);
+	tell([&](rules::Book& book) { book.destroys_channel(channel, site_here()); });
+}
 void Checks<destroy_comp_channel>::after(int error, ibv_comp_channel* channel) {
 	destroyed(error, Kind::channel, channel);
 }
-void Checks<create_cq>::after(ibv_cq* cq, ibv_context*, int, void*, ibv_comp_channel*, int) { made_cq(cq); }
+void Checks<create_cq>::after(ibv_cq* cq, ibv_context* context, int, void*, ibv_comp_channel*, int vector) {
+	made_cq(cq);
+	if (!cq && vector >= context->num_comp_vectors)
+		tell([&](rules::Book& book) { book.vector_refused(vector, context->num_comp_vectors, site_here()); });
+}
 void Checks<create_cq_ex>::after(ibv_cq_ex* cq, ibv_context*, ibv_cq_init_attr_ex*) {
 	if (cq) made_cq(ibv_cq_ex_to_cq(cq));
 }

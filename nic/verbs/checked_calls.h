@@ -16,15 +16,27 @@
 
 namespace verbena::verbs {
 
+// An object that was destroyed before.
+bool is_ghost(rules::Handle, const char* verb);
+
 template <auto verb> struct Checks {
+	template <class... Arguments> static bool refuses(Arguments...) { return false; }
 	template <class... Arguments> static void before(Arguments...) {}
 	template <class... Arguments> static void after(Arguments...) {}
 };
 
-// A verb that makes an object, or that has one to destroy.
+// The parts that a verb has no rule for.
 struct Unchecked {
+	template <class... Arguments> static bool refuses(Arguments...) { return false; }
 	template <class... Arguments> static void before(Arguments...) {}
 	template <class... Arguments> static void after(Arguments...) {}
+};
+
+// Refuses an object that was destroyed before, by EINVAL.
+struct RefusesGhosts : Unchecked {
+	template <class Object, class... Others> static bool refuses(Object* object, Others...) {
+		return is_ghost(object, "a verb");
+	}
 };
 
 template <> struct Checks<alloc_pd> : Unchecked {
@@ -33,7 +45,7 @@ template <> struct Checks<alloc_pd> : Unchecked {
 template <> struct Checks<alloc_parent_domain> : Unchecked {
 	static void after(ibv_pd*, ibv_context*, ibv_parent_domain_init_attr*);
 };
-template <> struct Checks<dealloc_pd> {
+template <> struct Checks<dealloc_pd> : RefusesGhosts {
 	static void before(ibv_pd*);
 	static void after(int error, ibv_pd*);
 };
@@ -46,18 +58,18 @@ template <> struct Checks<reg_mr_iova> : Unchecked {
 template <> struct Checks<reg_mr_iova2> : Unchecked {
 	static void after(ibv_mr*, ibv_pd*, void*, std::size_t, std::uint64_t, unsigned access);
 };
-template <> struct Checks<rereg_mr> {
+template <> struct Checks<rereg_mr> : RefusesGhosts {
 	static void before(ibv_mr*, int flags, ibv_pd*, void*, std::size_t, int);
 	static void after(int error, ibv_mr*, int flags, ibv_pd*, void*, std::size_t, int);
 };
-template <> struct Checks<dereg_mr> {
+template <> struct Checks<dereg_mr> : RefusesGhosts {
 	static void before(ibv_mr*);
 	static void after(int error, ibv_mr*);
 };
 template <> struct Checks<create_comp_channel> : Unchecked {
 	static void after(ibv_comp_channel*, ibv_context*);
 };
-template <> struct Checks<destroy_comp_channel> {
+template <> struct Checks<destroy_comp_channel> : RefusesGhosts {
 	static void before(ibv_comp_channel*);
 	static void after(int error, ibv_comp_channel*);
 };
@@ -67,11 +79,11 @@ template <> struct Checks<create_cq> : Unchecked {
 template <> struct Checks<create_cq_ex> : Unchecked {
 	static void after(ibv_cq_ex*, ibv_context*, ibv_cq_init_attr_ex*);
 };
-template <> struct Checks<destroy_cq> {
+template <> struct Checks<destroy_cq> : RefusesGhosts {
 	static void before(ibv_cq*);
 	static void after(int error, ibv_cq*);
 };
-template <> struct Checks<get_cq_event> {
+template <> struct Checks<get_cq_event> : Unchecked {
 	static void before(ibv_comp_channel*, ibv_cq**, void**);
 	static void after(int result, ibv_comp_channel*, ibv_cq**, void**);
 };
@@ -84,10 +96,10 @@ template <> struct Checks<create_qp> : Unchecked {
 template <> struct Checks<create_qp_ex> : Unchecked {
 	static void after(ibv_qp*, ibv_context*, ibv_qp_init_attr_ex*);
 };
-template <> struct Checks<modify_qp> : Unchecked {
+template <> struct Checks<modify_qp> : RefusesGhosts {
 	static void after(int error, ibv_qp*, ibv_qp_attr*, int mask);
 };
-template <> struct Checks<destroy_qp> {
+template <> struct Checks<destroy_qp> : RefusesGhosts {
 	static void before(ibv_qp*);
 	static void after(int error, ibv_qp*);
 };
@@ -97,14 +109,14 @@ template <> struct Checks<create_srq> : Unchecked {
 template <> struct Checks<create_srq_ex> : Unchecked {
 	static void after(ibv_srq*, ibv_context*, ibv_srq_init_attr_ex*);
 };
-template <> struct Checks<destroy_srq> {
+template <> struct Checks<destroy_srq> : RefusesGhosts {
 	static void before(ibv_srq*);
 	static void after(int error, ibv_srq*);
 };
 template <> struct Checks<create_ah> : Unchecked {
 	static void after(ibv_ah*, ibv_pd*, ibv_ah_attr*);
 };
-template <> struct Checks<destroy_ah> {
+template <> struct Checks<destroy_ah> : RefusesGhosts {
 	static void before(ibv_ah*);
 	static void after(int error, ibv_ah*);
 };

@@ -65,6 +65,12 @@ SendFacts facts_of(const SoftQp& sqp, const ibv_send_wr& wr) {
 	return facts;
 }
 
+// Refuses all of a chain, for a reason that was reported.
+template <class Request> int refuse(Request* wr, Request** bad, const char* verb) {
+	*bad = wr;
+	return log::refuse(EINVAL, "%s: refused by the checker", verb);
+}
+
 // The request of the chain for which there is no room, or null; `last` is the one before it.
 template <class Request> Request* first_without_room(std::uint32_t room, Request* wr, Request*& last) {
 	last = nullptr;
@@ -101,19 +107,22 @@ int checked_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 	const void* const from = __builtin_return_address(0);
 	const void* const frame = __builtin_frame_address(0);
 	Caller caller;
-	bool nested = false;
+	bool refused = false, alone = true;
+	const bool owned = SoftPd::of(qp->pd).thread != nullptr;
 	quietly([&] {
+		rules::Book& book = *checked();
 		caller = caller_of(from, frame);
-		nested = checked()->is_in_extended_post(qp, caller.site);
+		refused = book.is_ghost(qp, "ibv_post_send()", caller.site) || book.is_in_extended_post(qp, caller.site);
+		if (owned && !refused) alone = book.enters(qp);
 	});
-	if (nested) {
-		*bad = wr;
-		return log::refuse(EINVAL, "ibv_post_send: the thread is between ibv_wr_start and ibv_wr_complete");
-	}
+	if (refused) return refuse(wr, bad, "ibv_post_send");
 	std::uint32_t room = UINT32_MAX;
 	quietly([&] { room = checked()->room(qp); });
 	const int error = post_part(before.post_send, qp, wr, bad, room, "ibv_post_send");
-	quietly([&] { note_sends(qp, wr, error ? *bad : nullptr, error, caller); });
+	quietly([&] {
+		note_sends(qp, wr, error ? *bad : nullptr, error, caller);
+		if (owned) checked()->leaves(qp, alone, caller.site);
+	});
 	return error;
 }
 
@@ -130,7 +139,12 @@ int checked_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
 	const void* const from = __builtin_return_address(0);
 	const void* const frame = __builtin_frame_address(0);
 	std::uint32_t room = UINT32_MAX;
-	quietly([&] { room = checked()->room_for_receives(qp); });
+	bool ghost = false;
+	quietly([&] {
+		ghost = checked()->is_ghost(qp, "ibv_post_recv()", site_of_return(from));
+		room = checked()->room_for_receives(qp);
+	});
+	if (ghost) return refuse(wr, bad, "ibv_post_recv");
 	const int error = post_part(before.post_recv, qp, wr, bad, room, "ibv_post_recv");
 	quietly([&] { note_receives(qp, wr, error ? *bad : nullptr, error, caller_of(from, frame)); });
 	return error;
@@ -139,6 +153,9 @@ int checked_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
 int checked_post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
 	const void* const from = __builtin_return_address(0);
 	const void* const frame = __builtin_frame_address(0);
+	bool ghost = false;
+	quietly([&] { ghost = checked()->is_ghost(srq, "ibv_post_srq_recv()", site_of_return(from)); });
+	if (ghost) return refuse(wr, bad, "ibv_post_srq_recv");
 	const int error = before.post_srq_recv.load(std::memory_order_relaxed)(srq, wr, bad);
 	quietly([&] { note_receives(srq, wr, error ? *bad : nullptr, error, caller_of(from, frame)); });
 	return error;
@@ -160,6 +177,9 @@ queues::Completion completion_of(const ibv_wc& wc) {
 int checked_poll_cq(ibv_cq* cq, int count, ibv_wc* wc) noexcept {
 	const void* const from = __builtin_return_address(0);
 	const void* const frame = __builtin_frame_address(0);
+	bool ghost = false;
+	quietly([&] { ghost = checked()->is_ghost(cq, "ibv_poll_cq()", site_of_return(from)); });
+	if (ghost) return -1;
 	const int taken = before.poll_cq.load(std::memory_order_relaxed)(cq, count, wc);
 	quietly([&] {
 		const Caller caller = caller_of(from, frame);

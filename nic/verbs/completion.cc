@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "nic/verbs/checked.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 #include "nic/verbs/strict.h"
@@ -26,7 +27,7 @@ int destroy_comp_channel(ibv_comp_channel* channel) {
 	if (SoftChannel::of(channel).users)
 		return log::refuse(EBUSY, "ibv_destroy_comp_channel: a completion queue uses the channel");
 	--SoftContext::of(channel->context).users;
-	delete &SoftChannel::of(channel);
+	dispose(SoftChannel::of(channel));
 	return 0;
 }
 
@@ -131,7 +132,7 @@ int destroy_cq(engine::BlockingCall& call, ibv_cq* public_cq) {
 		--channel->refcnt;
 	}
 	--SoftContext::of(cq.public_cq.context).users;
-	delete &cq;
+	dispose(cq);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "nic/presence/device_descriptor.h"
 #include "nic/verbs/boundary.h"
+#include "nic/verbs/checked.h"
 #include "nic/verbs/checked_path.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
@@ -145,7 +146,7 @@ int close_device(ibv_context* public_context) {
 		return 0;
 	}
 	pthread_mutex_destroy(&context.verbs.context.mutex);
-	delete &context;
+	dispose(context);
 	return 0;
 }
 

@@ -147,6 +147,7 @@ int ibv_read_sysfs_file(const char* dir, const char* file, char* buf, size_t siz
 // (RDMAV_FORK_SAFE), so its devices cannot be listed here.
 
 int ibv_fork_init() {
+	ours::note_fork_init();
 	const InsideReal guard;
 	const int error = real().ibv_fork_init();
 	return real_device_seen ? error : 0;

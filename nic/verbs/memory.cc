@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "nic/engine/boundary.h"
 #include "nic/heap/heap.h"
+#include "nic/verbs/checked.h"
 #include "nic/verbs/direct.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
@@ -167,7 +168,7 @@ int dereg_mr(ibv_mr* mr) {
 	if (!done) return log::refuse(EBUSY, "ibv_dereg_mr: a memory window is bound to the region");
 	await_peers_of_region(*SoftContext::of(mr->context).engine, SoftMr::of(mr));
 	--SoftPd::of(mr->pd).users;
-	delete &SoftMr::of(mr);
+	dispose(SoftMr::of(mr));
 	return 0;
 }
 

@@ -85,6 +85,7 @@ thread_local bool engine_held = false;
 
 void before_fork() {
 	Process& p = process();
+	note_fork();
 	p.mutex.lock();
 	engine_held = p.engine && p.engine->hold_for_fork();
 }

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "nic/verbs/checked.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 
@@ -25,7 +26,7 @@ int dealloc_pd(ibv_pd* public_pd) {
 	if (pd.parent) --pd.parent->users;
 	if (pd.thread) --pd.thread->users;
 	--SoftContext::of(public_pd->context).users;
-	delete &pd;
+	dispose(pd);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "nic/verbs/checked.h"
 #include "nic/verbs/direct.h"
 #include "nic/verbs/modify_reason.h"
 #include "nic/verbs/process.h"
@@ -398,7 +399,7 @@ int destroy_qp(engine::BlockingCall& call, ibv_qp* public_qp) {
 	const auto all = [&] { return public_qp->events_completed == sqp.delivered.asynchronous; };
 	if (!sqp.acknowledged.reached(public_qp->mutex, call, all)) return 0;
 	count_as_user(public_qp->pd, sqp.init, -1);
-	delete &sqp;
+	dispose(sqp);
 	return 0;
 }
 

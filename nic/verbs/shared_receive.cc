@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/log.h"
+#include "nic/verbs/checked.h"
 #include "nic/verbs/objects.h"
 #include "nic/verbs/provider.h"
 
@@ -86,7 +87,7 @@ int destroy_srq(engine::BlockingCall& call, ibv_srq* public_srq) {
 	const auto all = [&] { return s.events_completed == srq.delivered.asynchronous; };
 	if (!srq.acknowledged.reached(s.mutex, call, all)) return 0;
 	--SoftPd::of(s.pd).users;
-	delete &srq;
+	dispose(srq);
 	return 0;
 }
 

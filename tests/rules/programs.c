@@ -1,5 +1,7 @@
 // One function for each rule of `verbena run --check`: with the mistake, or without it.
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "pair.h"
 
@@ -14,6 +16,35 @@ static void mr_dereg_in_flight(bool fixed) {
 	}
 	MUST(ibv_dereg_mr(pair.mr) == 0);
 	pair.mr = NULL;
+	end_pair(&pair);
+}
+
+// The peer learns too late that the region is gone.
+static void mr_dereg_advertised(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct ibv_mr *mr = ibv_reg_mr(pair.pd, pair.memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	MUST(mr);
+	struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0);
+	wr->wr.rdma.rkey = mr->rkey;
+	if (!fixed) MUST(ibv_dereg_mr(mr) == 0);
+	MUST(post(pair.a.qp, wr) == 0);
+	MUST((await(pair.a.cq) == IBV_WC_SUCCESS) == fixed);
+	if (fixed) MUST(ibv_dereg_mr(mr) == 0);
+	end_pair(&pair);
+}
+
+static struct ibv_mr *map_region(struct pair *pair, size_t bytes);
+
+static void mem_freed_while_registered(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct ibv_mr *mr = map_region(&pair, 65536);
+	if (!fixed) munmap(mr->addr, 65536);
+	struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0);
+	wr->wr.rdma.remote_addr = (uintptr_t)mr->addr;
+	wr->wr.rdma.rkey = mr->rkey;
+	MUST(post(pair.a.qp, wr) == 0);
+	MUST((await(pair.a.cq) == IBV_WC_SUCCESS) == fixed);
+	MUST(ibv_dereg_mr(mr) == 0);
 	end_pair(&pair);
 }
 
@@ -115,12 +146,8 @@ static void ack_wrong_cq(bool fixed) {
 
 static void qp_destroy_with_work(bool fixed) {
 	struct pair pair = make_pair(&usual);
-	MUST(post(pair.a.qp, request(&pair, IBV_WR_SEND, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
-	if (fixed) {
-		struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-		MUST(ibv_modify_qp(pair.a.qp, &error, IBV_QP_STATE) == 0);
-		await(pair.a.cq);
-	}
+	MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
+	if (fixed) await(pair.a.cq);
 	end_pair(&pair);
 }
 
@@ -128,7 +155,7 @@ static void qp_destroy_with_work(bool fixed) {
 static struct ibv_mr *map_region(struct pair *pair, size_t bytes) {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	MUST(memory != MAP_FAILED);
-	struct ibv_mr *mr = ibv_reg_mr(pair->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_mr *mr = ibv_reg_mr(pair->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	MUST(mr);
 	return mr;
 }
@@ -148,6 +175,50 @@ static void srq_qp_no_last_wqe(bool fixed) {
 	MUST((await(pair.a.cq) == IBV_WC_SUCCESS) == fixed);
 	if (fixed) await(pair.b.cq);
 	MUST(ibv_dereg_mr(mr) == 0);
+	end_pair(&pair);
+}
+
+static void *wait_for_event(void *channel) {
+	struct ibv_cq *cq;
+	void *context;
+	ibv_get_cq_event(channel, &cq, &context);
+	return NULL;
+}
+
+static void event_after_destroy_thread(bool fixed) {
+	struct shape shape = with_events();
+	struct pair pair = make_pair(&shape);
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(pair.context);
+	MUST(channel);
+	pthread_t waiter;
+	if (!fixed) {
+		MUST(pthread_create(&waiter, NULL, wait_for_event, channel) == 0);
+		pause_ms(300);
+	}
+	MUST(ibv_destroy_comp_channel(channel) == 0);
+	if (!fixed) _Exit(0);
+	end_pair(&pair);
+}
+
+static void use_after_destroy(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct ibv_qp *qp = pair.a.qp;
+	struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0);
+	if (fixed) {
+		MUST(post(qp, wr) == 0);
+		await(pair.a.cq);
+		return end_pair(&pair);
+	}
+	end_pair(&pair);
+	MUST(post(qp, wr) != 0);
+}
+
+static void fork_after_reg(bool fixed) {
+	if (fixed) MUST(ibv_fork_init() == 0);
+	struct pair pair = make_pair(&usual);
+	const pid_t child = fork();
+	if (child == 0) _Exit(0);
+	MUST(child > 0 && waitpid(child, NULL, 0) == child);
 	end_pair(&pair);
 }
 
@@ -283,6 +354,23 @@ static void post_error_ignored(bool fixed) {
 
 static void cq_overrun(bool fixed) {
 	struct shape shape = usual;
+	shape.cqe = 4;
+	struct pair pair = make_pair(&shape);
+	for (int i = 0; i < 8; ++i) {
+		MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
+		if (fixed) await(pair.a.cq);
+	}
+	if (!fixed) {
+		struct ibv_async_event event;
+		MUST(ibv_get_async_event(pair.context, &event) == 0 && event.event_type == IBV_EVENT_CQ_ERR);
+		ibv_ack_async_event(&event);
+		_Exit(0);
+	}
+	end_pair(&pair);
+}
+
+static void cq_too_small(bool fixed) {
+	struct shape shape = usual;
 	shape.cqe = fixed ? 64 : 8;
 	struct pair pair = make_pair(&shape);
 	for (int i = 0; i < 12; ++i) MUST(receive_at(&pair, pair.b.qp, i, 64 * i, 64) == 0);
@@ -360,10 +448,10 @@ static void post_in_wrong_state(bool fixed) {
 static void post_in_err(bool fixed) {
 	struct pair pair = make_pair(&usual);
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-	if (fixed) MUST(post(pair.a.qp, request(&pair, IBV_WR_SEND, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
+	struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0);
+	if (fixed) MUST(post(pair.a.qp, wr) == 0 && await(pair.a.cq) == IBV_WC_SUCCESS);
 	MUST(ibv_modify_qp(pair.a.qp, &error, IBV_QP_STATE) == 0);
-	if (!fixed) MUST(post(pair.a.qp, request(&pair, IBV_WR_SEND, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
-	MUST(await(pair.a.cq) == IBV_WC_WR_FLUSH_ERR);
+	if (!fixed) MUST(post(pair.a.qp, wr) == 0 && await(pair.a.cq) == IBV_WC_WR_FLUSH_ERR);
 	end_pair(&pair);
 }
 
@@ -406,6 +494,80 @@ static void wr_start_nesting(bool fixed) {
 		MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
 		await(pair.a.cq);
 	}
+	end_pair(&pair);
+}
+
+static void inline_lkey_trust(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED | IBV_SEND_INLINE, 8192, 60, 0);
+	if (!fixed) wr->sg_list->lkey = 0;
+	MUST(post(pair.a.qp, wr) == 0);
+	await(pair.a.cq);
+	end_pair(&pair);
+}
+
+static struct pair *shared_pair;
+static bool stop_posting;
+
+static void *post_for_ever(void *lock) {
+	while (!__atomic_load_n(&stop_posting, __ATOMIC_SEQ_CST)) {
+		struct ibv_sge sge = {(uintptr_t)shared_pair->memory + 8192, 8, shared_pair->mr->lkey};
+		struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.rdma = {(uintptr_t)shared_pair->memory, shared_pair->mr->rkey}};
+		struct ibv_wc wc[4];
+		if (lock) pthread_mutex_lock(lock);
+		post(shared_pair->a.qp, &wr);
+		ibv_poll_cq(shared_pair->a.cq, 4, wc);
+		if (lock) pthread_mutex_unlock(lock);
+	}
+	return NULL;
+}
+
+static void thread_unsafe_td(bool fixed) {
+	struct pair pair = make_unconnected(&usual);
+	struct ibv_td_init_attr no_attributes = {0};
+	struct ibv_td *td = ibv_alloc_td(pair.context, &no_attributes);
+	MUST(td);
+	struct ibv_parent_domain_init_attr attributes = {.pd = pair.pd, .td = td};
+	struct ibv_pd *parent = ibv_alloc_parent_domain(pair.context, &attributes);
+	MUST(parent);
+	MUST(ibv_destroy_qp(pair.a.qp) == 0 && ibv_destroy_cq(pair.a.cq) == 0);
+	struct ibv_pd *const pd = pair.pd;
+	pair.pd = parent;
+	make_end(&pair, &pair.a, &usual);
+	pair.pd = pd;
+	connect_pair(&pair);
+	shared_pair = &pair;
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	pthread_t threads[2];
+	for (int i = 0; i < 2; ++i) MUST(pthread_create(&threads[i], NULL, post_for_ever, fixed ? &lock : NULL) == 0);
+	pause_ms(1000);
+	__atomic_store_n(&stop_posting, true, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
+	_Exit(0);
+}
+
+// Connects both ends with these attributes of end `a`, and waits until the checker has compared them.
+static void connect_with(struct pair *pair, enum ibv_mtu mtu, int max_rd_atomic) {
+	struct end *const ends[2] = {&pair->a, &pair->b};
+	for (int i = 0; i < 2; ++i) {
+		MUST(to_init(ends[i]->qp) == 0 && receive_at(pair, ends[i]->qp, 1, 0, 64) == 0);
+		struct ibv_qp_attr rtr = rtr_to(pair, ends[1 - i]->qp->qp_num, 100 + 1 - i);
+		if (i == 0) rtr.path_mtu = mtu;
+		MUST(ibv_modify_qp(ends[i]->qp, &rtr, rtr_mask) == 0);
+	}
+	for (int i = 0; i < 2; ++i) {
+		struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+			.sq_psn = 100 + i, .max_rd_atomic = i ? 4 : max_rd_atomic};
+		MUST(ibv_modify_qp(ends[i]->qp, &rts, rts_mask) == 0);
+	}
+	pause_ms(1500);
+}
+
+static void rd_atomic_mismatch(bool fixed) {
+	struct pair pair = make_unconnected(&usual);
+	connect_with(&pair, IBV_MTU_1024, fixed ? 4 : 16);
 	end_pair(&pair);
 }
 
@@ -478,6 +640,20 @@ static void no_grh(bool fixed) {
 	rtr.ah_attr.is_global = fixed;
 	MUST((ibv_modify_qp(pair.a.qp, &rtr, rtr_mask) == 0) == fixed);
 	end_pair(&pair);
+}
+
+static void mtu_not_negotiated(bool fixed) {
+	struct pair pair = make_unconnected(&usual);
+	connect_with(&pair, fixed ? IBV_MTU_1024 : IBV_MTU_512, 4);
+	end_pair(&pair);
+}
+
+static void comp_vector(bool fixed) {
+	struct ibv_context *context = open_device();
+	struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, fixed ? 0 : context->num_comp_vectors);
+	MUST((cq != NULL) == fixed);
+	if (cq) ibv_destroy_cq(cq);
+	ibv_close_device(context);
 }
 
 static bool is_link_local(const union ibv_gid *gid) { return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80; }
@@ -560,15 +736,19 @@ static const struct {
 	const char *rule;
 	void (*run)(bool fixed);
 } programs[] = {
-	PROGRAM(mr_dereg_in_flight), PROGRAM(mw_mr_order), PROGRAM(pd_destroy_order), PROGRAM(ah_destroy_in_flight),
+	PROGRAM(mr_dereg_in_flight), PROGRAM(mr_dereg_advertised), PROGRAM(mem_freed_while_registered),
+	PROGRAM(mw_mr_order), PROGRAM(pd_destroy_order), PROGRAM(ah_destroy_in_flight),
 	PROGRAM(ack_missing), PROGRAM(ack_wrong_cq), PROGRAM(qp_destroy_with_work), PROGRAM(srq_qp_no_last_wqe),
+	PROGRAM(event_after_destroy_thread), PROGRAM(use_after_destroy), PROGRAM(fork_after_reg),
 	PROGRAM(leak_at_exit),
 	PROGRAM(send_buffer_modified), PROGRAM(send_buffer_freed), PROGRAM(stack_buffer_in_flight), PROGRAM(recv_overlap),
 	PROGRAM(sge_overlap_one_wr), PROGRAM(ud_grh_missing), PROGRAM(remote_write_on_posted), PROGRAM(lkey_for_rkey), PROGRAM(sq_unsignaled_full), PROGRAM(post_error_ignored),
-	PROGRAM(cq_overrun), PROGRAM(rq_starved_rnr), PROGRAM(notify_lost_wakeup), PROGRAM(notify_not_armed), PROGRAM(signaled_flag_missing),
+	PROGRAM(cq_too_small), PROGRAM(cq_overrun), PROGRAM(rq_starved_rnr), PROGRAM(notify_lost_wakeup), PROGRAM(notify_not_armed), PROGRAM(signaled_flag_missing),
 	PROGRAM(recv_on_srq_qp), PROGRAM(post_in_wrong_state), PROGRAM(post_in_err), PROGRAM(inline_too_long),
-	PROGRAM(inline_bad_opcode), PROGRAM(wr_start_nesting), PROGRAM(read_then_write_nofence),
-	PROGRAM(fence_expects_write), PROGRAM(atomic_unaligned), PROGRAM(atomic_vs_cpu), PROGRAM(atomic_vs_write), PROGRAM(access_write_without_local), PROGRAM(no_grh), PROGRAM(gid_index_0),
+	PROGRAM(inline_bad_opcode), PROGRAM(wr_start_nesting), PROGRAM(inline_lkey_trust), PROGRAM(thread_unsafe_td),
+	PROGRAM(rd_atomic_mismatch), PROGRAM(read_then_write_nofence),
+	PROGRAM(fence_expects_write), PROGRAM(atomic_unaligned), PROGRAM(atomic_vs_cpu), PROGRAM(atomic_vs_write), PROGRAM(access_write_without_local), PROGRAM(no_grh), PROGRAM(mtu_not_negotiated), PROGRAM(comp_vector),
+	PROGRAM(gid_index_0),
 	PROGRAM(reset_to_reset), PROGRAM(timeout_zero), PROGRAM(max_msg_implicit), PROGRAM(psn_constant),
 	PROGRAM(qkey_constant), PROGRAM(rkey_whole_memory),
 };
