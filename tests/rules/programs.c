@@ -115,7 +115,7 @@ static void ack_wrong_cq(bool fixed) {
 
 static void qp_destroy_with_work(bool fixed) {
 	struct pair pair = make_pair(&usual);
-	MUST(post(pair.a.qp, request(&pair, IBV_WR_SEND, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
+	MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
 	if (fixed) {
 		struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
 		MUST(ibv_modify_qp(pair.a.qp, &error, IBV_QP_STATE) == 0);
@@ -360,7 +360,7 @@ static void post_in_wrong_state(bool fixed) {
 static void post_in_err(bool fixed) {
 	struct pair pair = make_pair(&usual);
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-	if (fixed) MUST(post(pair.a.qp, request(&pair, IBV_WR_SEND, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
+	if (fixed) MUST(receive_at(&pair, pair.a.qp, 1, 0, 64) == 0);
 	MUST(ibv_modify_qp(pair.a.qp, &error, IBV_QP_STATE) == 0);
 	if (!fixed) MUST(post(pair.a.qp, request(&pair, IBV_WR_SEND, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
 	MUST(await(pair.a.cq) == IBV_WC_WR_FLUSH_ERR);
