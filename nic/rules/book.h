@@ -132,14 +132,18 @@ public:
 	// a post. leaves() gets the answer.
 	bool enters(Handle qp);
 	void leaves(Handle qp, bool alone, Site);
-	// How many sends fit, if places are free only after a poll. For a post that this cuts short,
+	// The sends that fit, if places are free only after a poll. For a post that this cuts short,
 	// call send_refused() as well.
 	std::uint32_t room(Handle qp);
+	// Before the NIC has the requests: another thread may poll their completions at once.
 	void sends_posted(Handle qp, std::span<const SendFacts>, const Caller&);
+	// The NIC has refused the last `count` requests that the calling thread has posted.
+	void sends_withdrawn(Handle qp, std::size_t count, const Caller&);
 	void send_refused(Handle qp, const SendFacts&, int error, Site);
-	// `queue`: the queue pair or the shared receive queue.
+	// The same for receives. `queue`: the queue pair or the shared receive queue.
 	std::uint32_t room_for_receives(Handle queue);
 	void receives_posted(Handle queue, std::span<const ReceiveFacts>, const Caller&);
+	void receives_withdrawn(Handle queue, std::size_t count, const Caller&);
 	void receive_refused(Handle queue, const ReceiveFacts&, int error, Site);
 	// `produced`: the completions that the queue has received so far, modulo 2^32. `taken`: those
 	// that have been polled, with these as the last ones.
@@ -283,7 +287,7 @@ private:
 	struct AtomicWord {
 		std::uint64_t value;  // after the last atomic
 		std::uint32_t qpn;  // that it came by
-		Nanoseconds since;  // of the first of `changes`
+		Nanoseconds since;  // when the first of `changes` was noticed
 		unsigned changes = 0;  // times that the processor has changed the word between two atomics
 	};
 
@@ -292,6 +296,16 @@ private:
 	Site made_at(std::uint32_t qpn);
 	std::deque<OpenReceive>* receives_of(Handle queue);
 	template <class Visit> void visit_open(Visit&&);
+	// Removes the last `count` requests of the thread, after visit(request).
+	template <class Request, class Visit>
+	static void withdraw(std::deque<Request>& requests, std::size_t count, pthread_t thread, Visit&& visit) {
+		for (std::size_t i = requests.size(); count != 0 && i-- != 0;) {
+			if (!pthread_equal(requests[i].caller.thread, thread)) continue;
+			visit(requests[i]);
+			requests.erase(requests.begin() + static_cast<std::ptrdiff_t>(i));
+			--count;
+		}
+	}
 	void note_activity(const QueuePair&);
 	void count_open(Handle cq, int change);
 	void check_send(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);

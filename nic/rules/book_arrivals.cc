@@ -1,4 +1,4 @@
-// What peers do to the memory of the program.
+// The acts of peers on the memory of the program.
 #include <algorithm>
 #include <cinttypes>
 

@@ -273,6 +273,15 @@ void Book::sends_posted(Handle handle, std::span<const SendFacts> requests, cons
 	}
 }
 
+void Book::sends_withdrawn(Handle handle, std::size_t count, const Caller& caller) {
+	const std::lock_guard lock(mutex_);
+	QueuePair* const qp = find_queue_pair(handle);
+	if (!qp) return;
+	withdraw(qp->sends, count, caller.thread, [&](const OpenSend& send) {
+		if (send.signaled) count_open(qp->facts.send_cq, -1);
+	});
+}
+
 void Book::send_refused(Handle handle, const SendFacts& facts, int error, Site site) {
 	const std::lock_guard lock(mutex_);
 	QueuePair* const qp = find_queue_pair(handle);

@@ -112,6 +112,18 @@ void Book::receives_posted(Handle queue, std::span<const ReceiveFacts> requests,
 	}
 }
 
+void Book::receives_withdrawn(Handle queue, std::size_t count, const Caller& caller) {
+	const std::lock_guard lock(mutex_);
+	std::deque<OpenReceive>* const receives = receives_of(queue);
+	QueuePair* const qp = find_queue_pair(queue);
+	if (!receives) return;
+	withdraw(*receives, count, caller.thread, [&](const OpenReceive&) {
+		if (!qp) return;
+		--qp->receives_posted;
+		count_open(qp->facts.receive_cq, -1);
+	});
+}
+
 void Book::receive_refused(Handle queue, const ReceiveFacts& facts, int error, Site site) {
 	const std::lock_guard lock(mutex_);
 	const QueuePair* const qp = find_queue_pair(queue);

@@ -46,8 +46,8 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 			"(ibv_get_cq_event(3))"}},
 	{Rule::qp_destroy_with_work,
 		{"qp-destroy-with-work", advice,
-			"the completions of a destroyed queue pair are removed, so the program cannot know which requests were "
-			"done (ibv_destroy_qp(3)); move it to IBV_QPS_ERR first and poll them"}},
+			"the completions of a destroyed queue pair do not come any more (rdma-core, mlx5_destroy_qp()), so the "
+			"program cannot know which requests were done; move it to IBV_QPS_ERR first and poll them"}},
 	{Rule::srq_qp_no_last_wqe,
 		{"srq-qp-no-last-wqe", portability,
 			"a request that the queue pair has taken from the shared receive queue is lost with it; wait for "
@@ -97,7 +97,7 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 	{Rule::sq_unsignaled_full,
 		{"sq-unsignaled-full", error,
 			"a place in the send queue is free again only when the completion of this request or of a later one has "
-			"been polled, so one request in each queue length must be signaled (ibv_post_send(3))"}},
+			"been polled (rdma-core, providers/mlx5/cq.c), so one request in each queue length must be signaled"}},
 	{Rule::post_error_ignored,
 		{"post-error-ignored", error,
 			"a post that fails returns an errno value above 0, and the request and those after it never complete "
@@ -131,7 +131,8 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 			"(ibv_post_recv(3))"}},
 	{Rule::post_in_wrong_state,
 		{"post-in-wrong-state", error,
-			"receives can be posted from IBV_QPS_INIT on, and sends from IBV_QPS_RTS on (ibv_modify_qp(3))"}},
+			"receives can be posted from IBV_QPS_INIT on, and sends from IBV_QPS_RTS on (rdma-core, "
+			"providers/efa/verbs.c)"}},
 	{Rule::post_in_err,
 		{"post-in-err", portability,
 			"not every device completes a request that is posted in IBV_QPS_ERR (with IBV_WC_WR_FLUSH_ERR on "
@@ -161,13 +162,15 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 	{Rule::read_then_write_nofence,
 		{"read-then-write-nofence", error,
 			"a request after a READ may be executed before the READ, unless it has IBV_SEND_FENCE or the READ's "
-			"completion was polled (ibv_post_send(3))"}},
+			"completion was polled (ibv_wr_post(3))"}},
 	{Rule::fence_expects_write,
 		{"fence-expects-write", advice,
-			"IBV_SEND_FENCE waits for READs and atomics before the request, and for nothing else (ibv_post_send(3))"}},
+			"IBV_SEND_FENCE delays the start of a request until earlier ones have their results (ibv_wr_post(3)), and "
+			"is no promise that a WRITE has reached the peer's memory"}},
 	{Rule::atomic_unaligned,
 		{"atomic-unaligned", error,
-			"an atomic changes 8 bytes at an address that is a multiple of 8, and returns 8 bytes (ibv_post_send(3))"}},
+			"an atomic changes 8 bytes at an address that is a multiple of 8, and returns 8 bytes (rdma-core, "
+			"providers/rxe/rxe.c)"}},
 	{Rule::atomic_vs_cpu,
 		{"atomic-vs-cpu", error,
 			"the atomics of a device are not atomic with the instructions of a processor, unless atomic_cap is "

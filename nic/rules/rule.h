@@ -1,7 +1,7 @@
 // The rules of `verbena run --check`: the name, the severity and the reason of each.
 //
-// Source of the names and of the reasons: the manual pages that `why` names. docs/rules has a page
-// for each rule.
+// Source of the names and of the reasons: the manual pages and the files of rdma-core that `why`
+// names. docs/rules has a page for each rule.
 //
 // Threads: constants.
 #pragma once

@@ -42,14 +42,15 @@ Caller caller_of(const void* return_address, const void* frame) {
 	return {site_of_return(return_address), reinterpret_cast<std::uintptr_t>(frame), pthread_self()};
 }
 
-std::span<const queues::Segment> segments_of(const ibv_sge* list, int count) {
-	if (count <= 0) return {};
+// Empty if there are more than the queue takes: the NIC will refuse the request.
+std::span<const queues::Segment> segments_of(const ibv_sge* list, int count, std::uint32_t count_max) {
+	if (count <= 0 || static_cast<std::uint32_t>(count) > count_max) return {};
 	return {reinterpret_cast<const queues::Segment*>(list), static_cast<std::size_t>(count)};
 }
 
 SendFacts facts_of(const SoftQp& sqp, const ibv_send_wr& wr) {
 	SendFacts facts{.wr_id = wr.wr_id,
-		.segments = segments_of(wr.sg_list, wr.num_sge),
+		.segments = segments_of(wr.sg_list, wr.num_sge, sqp.send_segments_max),
 		.opcode = static_cast<queues::SendOpcode>(wr.opcode),
 		.flags = static_cast<std::uint8_t>(wr.send_flags)};
 	if (sqp.qp->type == transport::QpType::ud) {
@@ -78,29 +79,44 @@ template <class Request> Request* first_without_room(std::uint32_t room, Request
 	return wr;
 }
 
-// Posts the requests of the chain before `cut`, and refuses that one.
-template <class Queue, class Request>
-int post_part(std::atomic<int (*)(Queue*, Request*, Request**)>& function, Queue* queue, Request* wr, Request** bad,
-	std::uint32_t room, const char* verb) {
+template <class Request> std::size_t count_between(const Request* wr, const Request* end) {
+	std::size_t count = 0;
+	for (; wr && wr != end; wr = wr->next) ++count;
+	return count;
+}
+
+// Posts the requests for which there is room, and refuses the next one. note(end) comes first,
+// because another thread may poll the completion of a request before its post returns. answer(bad,
+// count): request `bad` was refused, and the last `count` of those that were noted.
+template <class Queue, class Request, class Note, class Answer>
+int post_noted(std::atomic<int (*)(Queue*, Request*, Request**)>& function, Queue* queue, Request* wr, Request** bad,
+	std::uint32_t room, const char* verb, Note&& note, Answer&& answer) noexcept {
 	Request* last = nullptr;
 	Request* const cut = first_without_room(room, wr, last);
+	bool noted = false;
+	quietly([&] {
+		note(cut);
+		noted = true;
+	});
 	int error = 0;
 	if (cut != wr || !wr) {
 		if (cut) last->next = nullptr;
 		error = function.load(std::memory_order_relaxed)(queue, wr, bad);
 		if (cut) last->next = cut;
 	}
-	if (error || !cut) return error;
-	*bad = cut;
-	return log::refuse(ENOMEM, "%s: the queue is full until a completion has been polled", verb);
+	if (!error && cut) {
+		*bad = cut;
+		error = log::refuse(ENOMEM, "%s: the queue is full until a completion has been polled", verb);
+	}
+	if (error && wr) quietly([&] { answer(*bad, error, noted ? count_between(*bad, cut) : 0); });
+	return error;
 }
 
-void note_sends(ibv_qp* qp, const ibv_send_wr* wr, const ibv_send_wr* end, int error, const Caller& caller) {
+void note_sends(ibv_qp* qp, const ibv_send_wr* wr, const ibv_send_wr* end, const Caller& caller) {
 	const SoftQp& sqp = SoftQp::of(qp);
 	std::vector<SendFacts> posted;
 	for (; wr != end; wr = wr->next) posted.push_back(facts_of(sqp, *wr));
 	checked()->sends_posted(qp, posted, caller);
-	if (error && end) checked()->send_refused(qp, facts_of(sqp, *end), error, caller.site);
 }
 
 int checked_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
@@ -112,53 +128,63 @@ int checked_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 	quietly([&] {
 		rules::Book& book = *checked();
 		caller = caller_of(from, frame);
-		refused = book.is_ghost(qp, "ibv_post_send()", caller.site) || book.is_in_extended_post(qp, caller.site);
+		refused = book.is_ghost(qp, "ibv_post_send", caller.site) || book.is_in_extended_post(qp, caller.site);
 		if (owned && !refused) alone = book.enters(qp);
 	});
 	if (refused) return refuse(wr, bad, "ibv_post_send");
 	std::uint32_t room = UINT32_MAX;
 	quietly([&] { room = checked()->room(qp); });
-	const int error = post_part(before.post_send, qp, wr, bad, room, "ibv_post_send");
-	quietly([&] {
-		note_sends(qp, wr, error ? *bad : nullptr, error, caller);
-		if (owned) checked()->leaves(qp, alone, caller.site);
-	});
+	const int error = post_noted(
+		before.post_send, qp, wr, bad, room, "ibv_post_send",
+		[&](const ibv_send_wr* end) { note_sends(qp, wr, end, caller); },
+		[&](const ibv_send_wr* first_refused, int reason, std::size_t count) {
+			checked()->sends_withdrawn(qp, count, caller);
+			checked()->send_refused(qp, facts_of(SoftQp::of(qp), *first_refused), reason, caller.site);
+		});
+	if (owned) quietly([&] { checked()->leaves(qp, alone, caller.site); });
 	return error;
 }
 
-template <class Queue>
-void note_receives(Queue* queue, const ibv_recv_wr* wr, const ibv_recv_wr* end, int error, const Caller& caller) {
-	std::vector<ReceiveFacts> posted;
-	for (; wr != end; wr = wr->next) posted.push_back({wr->wr_id, segments_of(wr->sg_list, wr->num_sge)});
-	checked()->receives_posted(queue, posted, caller);
-	if (error && end)
-		checked()->receive_refused(queue, {end->wr_id, segments_of(end->sg_list, end->num_sge)}, error, caller.site);
-}
+const queues::ReceiveQueue& receive_queue_of(ibv_qp* qp) { return *SoftQp::of(qp).qp->receive_queue; }
+const queues::ReceiveQueue& receive_queue_of(ibv_srq* srq) { return *SoftSrq::of(srq).queue; }
 
-int checked_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
-	const void* const from = __builtin_return_address(0);
-	const void* const frame = __builtin_frame_address(0);
+template <class Queue>
+int post_receives(std::atomic<int (*)(Queue*, ibv_recv_wr*, ibv_recv_wr**)>& function, Queue* queue, ibv_recv_wr* wr,
+	ibv_recv_wr** bad, const char* verb, const void* from, const void* frame) noexcept {
+	Caller caller;
 	std::uint32_t room = UINT32_MAX;
 	bool ghost = false;
 	quietly([&] {
-		ghost = checked()->is_ghost(qp, "ibv_post_recv()", site_of_return(from));
-		room = checked()->room_for_receives(qp);
+		caller = caller_of(from, frame);
+		ghost = checked()->is_ghost(queue, verb, caller.site);
+		room = checked()->room_for_receives(queue);
 	});
-	if (ghost) return refuse(wr, bad, "ibv_post_recv");
-	const int error = post_part(before.post_recv, qp, wr, bad, room, "ibv_post_recv");
-	quietly([&] { note_receives(qp, wr, error ? *bad : nullptr, error, caller_of(from, frame)); });
-	return error;
+	if (ghost) return refuse(wr, bad, verb);
+	const auto facts_of = [queue](const ibv_recv_wr& each) {
+		return ReceiveFacts{
+			each.wr_id, segments_of(each.sg_list, each.num_sge, receive_queue_of(queue).segments_max())};
+	};
+	return post_noted(
+		function, queue, wr, bad, room, verb,
+		[&](const ibv_recv_wr* end) {
+			std::vector<ReceiveFacts> posted;
+			for (const ibv_recv_wr* each = wr; each != end; each = each->next) posted.push_back(facts_of(*each));
+			checked()->receives_posted(queue, posted, caller);
+		},
+		[&](const ibv_recv_wr* refused, int error, std::size_t count) {
+			checked()->receives_withdrawn(queue, count, caller);
+			checked()->receive_refused(queue, facts_of(*refused), error, caller.site);
+		});
+}
+
+int checked_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
+	return post_receives(
+		before.post_recv, qp, wr, bad, "ibv_post_recv", __builtin_return_address(0), __builtin_frame_address(0));
 }
 
 int checked_post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
-	const void* const from = __builtin_return_address(0);
-	const void* const frame = __builtin_frame_address(0);
-	bool ghost = false;
-	quietly([&] { ghost = checked()->is_ghost(srq, "ibv_post_srq_recv()", site_of_return(from)); });
-	if (ghost) return refuse(wr, bad, "ibv_post_srq_recv");
-	const int error = before.post_srq_recv.load(std::memory_order_relaxed)(srq, wr, bad);
-	quietly([&] { note_receives(srq, wr, error ? *bad : nullptr, error, caller_of(from, frame)); });
-	return error;
+	return post_receives(before.post_srq_recv, srq, wr, bad, "ibv_post_srq_recv", __builtin_return_address(0),
+		__builtin_frame_address(0));
 }
 
 queues::Completion completion_of(const ibv_wc& wc) {
@@ -178,7 +204,7 @@ int checked_poll_cq(ibv_cq* cq, int count, ibv_wc* wc) noexcept {
 	const void* const from = __builtin_return_address(0);
 	const void* const frame = __builtin_frame_address(0);
 	bool ghost = false;
-	quietly([&] { ghost = checked()->is_ghost(cq, "ibv_poll_cq()", site_of_return(from)); });
+	quietly([&] { ghost = checked()->is_ghost(cq, "ibv_poll_cq", site_of_return(from)); });
 	if (ghost) return -1;
 	const int taken = before.poll_cq.load(std::memory_order_relaxed)(cq, count, wc);
 	quietly([&] {

@@ -7,13 +7,22 @@ import pytest
 from checked import VERBENA, Checked
 
 
+def compiled(name: str, folder: Path) -> Path:
+    made = folder / name
+    source = Path(__file__).with_name(f"{name}.c")
+    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["gcc", *flags, source, "-o", made, "-libverbs", "-pthread"], check=True, timeout=120)
+    return made
+
+
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("programs") / "programs"
-    source = Path(__file__).with_name("programs.c")
-    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run(["gcc", *flags, source, "-o", made, "-libverbs"], check=True, timeout=120)
-    return made
+    return compiled("programs", tmp_path_factory.mktemp("programs"))
+
+
+@pytest.fixture
+def threads(tmp_path: Path) -> Path:
+    return compiled("threads", tmp_path)
 
 
 @pytest.fixture

@@ -126,6 +126,13 @@ def test_a_rule_that_is_broken_at_one_place_again_is_counted(checked: Checked) -
     assert finding["count"] == 3, ran
 
 
+def test_a_completion_that_another_thread_polls_before_the_post_returns_is_not_missed(
+    checked: Checked, threads: Path
+) -> None:
+    ran = checked.command([str(threads)])
+    assert ran.status == 0 and ran.findings == [], ran
+
+
 def test_a_program_without_verbs_has_no_findings(checked: Checked) -> None:
     ran = checked.command(["true"])
     assert ran.status == 0 and "no findings" in ran.errors, ran
