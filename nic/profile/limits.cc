@@ -26,6 +26,7 @@ Limits limits_of(const Profile& p) {
 		.max_sge_rd = figure(p.max_sge_rd, nic.max_sge_rd, segments_most),
 		.max_qp_wr = figure(p.max_qp_wr, nic.max_qp_wr, work_requests_most),
 		.max_cqe = figure(p.max_cqe, nic.max_cqe, completions_most),
+		.depths = p.depths,
 		.max_qp_rd_atom = figure(p.max_qp_rd_atom, nic.max_qp_rd_atom, reads_most),
 		.max_qp_init_rd_atom = figure(p.max_qp_init_rd_atom, nic.max_qp_init_rd_atom, reads_most),
 		.max_srq_wr = figure(p.max_srq_wr, nic.max_srq_wr, shared_receives_most),

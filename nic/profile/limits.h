@@ -23,6 +23,7 @@ struct Limits {
 	Inline grants;
 	std::uint32_t max_send_sge, max_recv_sge, max_sge_rd;
 	std::uint32_t max_qp_wr, max_cqe;
+	Depths depths;
 	std::uint32_t max_qp_rd_atom, max_qp_init_rd_atom;
 	std::uint32_t max_srq_wr, max_srq_sge;
 	std::uint32_t max_msg_sz;

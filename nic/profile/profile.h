@@ -31,6 +31,12 @@ enum class Inline : std::uint8_t {
 	as_asked,
 };
 
+// The way in which a device counts the entries of a queue (depth.h).
+enum class Depths : std::uint8_t {
+	entries,  // up to max_qp_wr, rounded up to a power of two
+	irdma_units,  // narrow entries may be more than max_qp_wr
+};
+
 // The figures have the names of ibv_device_attr and ibv_qp_cap (ibv_query_device(3),
 // ibv_create_qp(3)), where these structs have them.
 struct Profile {
@@ -44,6 +50,7 @@ struct Profile {
 	std::uint32_t max_send_sge = unknown, max_recv_sge = unknown;
 	std::uint32_t max_sge_rd = unknown;  // the segments of a READ
 	std::uint32_t max_qp_wr = unknown;
+	Depths depths = Depths::entries;
 	std::uint32_t max_cqe = unknown;
 	std::uint32_t max_qp_rd_atom = unknown;  // READs and atomics that a queue pair serves at once
 	std::uint32_t max_qp_init_rd_atom = unknown;  // those that it sends at once

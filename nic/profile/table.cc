@@ -87,7 +87,8 @@ constexpr Profile e810{
 	.max_send_sge = 13,
 	.max_recv_sge = 13,
 	.max_sge_rd = 13,
-	.max_qp_wr = 4063,  // (32768 - 258) / 8: requests of the greatest width
+	.max_qp_wr = 4063,  // requests of the greatest width
+	.depths = Depths::irdma_units,
 	.max_cqe = 1048574,
 	.max_qp_rd_atom = 127,
 	.max_qp_init_rd_atom = 255,

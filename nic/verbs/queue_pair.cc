@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "nic/profile/depth.h"
 #include "nic/verbs/direct.h"
 #include "nic/verbs/limits.h"
 #include "nic/verbs/modify_reason.h"
@@ -28,10 +29,12 @@ namespace {
 // Returns 0, or EINVAL and names the value that is too large.
 int check_capabilities(const ibv_qp_cap& cap) {
 	const profile::Limits& most = device_limits();
+	const std::uint32_t sends = profile::send_depth(most, cap.max_send_sge, cap.max_inline_data).most;
+	const std::uint32_t receives = profile::receive_depth(most, cap.max_recv_sge).most;
 	const struct {
 		const char* name;
 		std::uint32_t wanted, limit;
-	} all[] = {{"max_send_wr", cap.max_send_wr, most.max_qp_wr}, {"max_recv_wr", cap.max_recv_wr, most.max_qp_wr},
+	} all[] = {{"max_send_wr", cap.max_send_wr, sends}, {"max_recv_wr", cap.max_recv_wr, receives},
 		{"max_send_sge", cap.max_send_sge, most.max_send_sge}, {"max_recv_sge", cap.max_recv_sge, most.max_recv_sge},
 		{"max_inline_data", cap.max_inline_data, most.max_inline_data}};
 	for (const auto& each : all)
@@ -39,13 +42,15 @@ int check_capabilities(const ibv_qp_cap& cap) {
 	return 0;
 }
 
-// Raises the send capabilities to the smallest that a queue pair can have. Inline data uses the
-// WQE's space for segments, so at least that much inline data is free; but a profile may grant no
-// more than what was asked.
-void raise_to_minimum(ibv_qp_cap& cap) {
-	cap.max_send_wr = std::max(cap.max_send_wr, 1u);
-	cap.max_send_sge = std::max(cap.max_send_sge, 1u);
+// Raises the capabilities to those that the queue pair will have (ibv_create_qp(3)). Inline data
+// uses the WQE's space for segments, so at least that much inline data is free; but a profile may
+// grant no more than what was asked.
+void grant(ibv_qp_cap& cap, bool shared_receives) {
 	const profile::Limits& most = device_limits();
+	cap.max_send_sge = std::max(cap.max_send_sge, 1u);
+	cap.max_send_wr = profile::send_depth(most, cap.max_send_sge, cap.max_inline_data).granted(cap.max_send_wr);
+	cap.max_recv_sge = shared_receives ? 0 : std::max(cap.max_recv_sge, 1u);
+	cap.max_recv_wr = shared_receives ? 0 : profile::receive_depth(most, cap.max_recv_sge).granted(cap.max_recv_wr);
 	if (most.grants == profile::Inline::as_asked) return;
 	const std::uint32_t free = std::max<std::uint32_t>(cap.max_inline_data, cap.max_send_sge * sizeof(ibv_sge));
 	cap.max_inline_data = std::min((free + 31) & ~31u, most.max_inline_data);
@@ -58,19 +63,12 @@ adapter::QpInit adapter_init(ibv_pd* pd, const ibv_qp_init_attr& init, SoftQp& s
 		.recv_cq = SoftCq::of(init.recv_cq).queue.get(),
 		.shared_receive_queue = init.srq ? SoftSrq::of(init.srq).queue.get() : nullptr,
 		.send_entries = init.cap.max_send_wr,
-		.receive_entries = init.srq ? 0 : init.cap.max_recv_wr,
+		.receive_entries = init.cap.max_recv_wr,
 		.send_segments = static_cast<std::uint16_t>(init.cap.max_send_sge),
 		.receive_segments = static_cast<std::uint16_t>(init.cap.max_recv_sge),
 		.inline_bytes = static_cast<std::uint16_t>(init.cap.max_inline_data),
 		.signal_all = init.sq_sig_all != 0,
 		.user = &sqp};
-}
-
-// ibv_create_qp(3): the returned capabilities are those that the queues really have.
-void report_sizes(ibv_qp_cap& cap, const QueuePair& qp, bool shared_receives) {
-	cap.max_send_wr = qp.sq_mask + 1;
-	cap.max_recv_wr = shared_receives ? 0 : qp.receive_queue->capacity();
-	cap.max_recv_sge = shared_receives ? 0 : qp.receive_queue->segments_max();
 }
 
 void fill_public(ibv_qp& public_qp, ibv_pd* pd, const ibv_qp_init_attr& init, std::uint32_t qpn) {
@@ -109,7 +107,7 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 	if (check_capabilities(init.cap) != 0) return nullptr;
 	auto sqp = std::make_unique<SoftQp>();
 	SoftContext& context = SoftContext::of(pd->context);
-	raise_to_minimum(init.cap);
+	grant(init.cap, init.srq != nullptr);
 	auto created = context.engine->create_qp(adapter_init(pd, init, *sqp));
 	if (!created)
 		return log::refuse(created.error(), "ibv_create_qp: no queue pair number or memory: %s",
@@ -121,7 +119,6 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 		qp.mtu_code = engine::active_mtu_code(context.device().interface()->mtu);
 		qp.mtu_shift = static_cast<std::uint8_t>(7 + qp.mtu_code);
 	}
-	report_sizes(init.cap, qp, init.srq != nullptr);
 	sqp->qp = &qp;
 	sqp->engine = context.engine;
 	sqp->send_segments_max = static_cast<std::uint16_t>(init.cap.max_send_sge);

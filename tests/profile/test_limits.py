@@ -94,6 +94,13 @@ def test_a_profile_can_grant_more_than_the_nic_does_without_one(profiled: Profil
         assert profiled.run("", asked).status == 1
 
 
+def test_e810_has_more_entries_for_narrow_requests_than_it_reports(profiled: Profiled, asks: str) -> None:
+    assert table()["max_qp_wr"]["e810"] == "4063"
+    assert profiled.run("e810", [asks, "max_qp_wr", "32510", "1"]).status == 0
+    refused = profiled.run("e810", [asks, "max_qp_wr", "32511", "1"])
+    assert "ibv_create_qp: max_send_wr 32511 > 32510 (profile e810)" in refused.output, refused
+
+
 def test_the_sentence_is_printed_once_and_at_the_levels_warn_and_info(profiled: Profiled, asks: str) -> None:
     for log, count in (("error", 0), ("warn", 1), ("info", 1)):
         ran = profiled.run("e810", [asks, "max_inline_data", "102", "1"], log)
