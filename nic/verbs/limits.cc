@@ -4,7 +4,6 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 
 #include "base/log.h"
 
@@ -12,18 +11,20 @@ namespace verbena::verbs {
 namespace {
 
 struct Chosen {
-	std::string name;  // the value of VERBENA_PROFILE
-	const profile::Profile* profile;  // null: there is none of this name
+	const profile::Profile* profile;  // null: there is none of the name
 	profile::Limits limits;
 };
 
-// Never destroyed: programs call verbs from their own destructors and exit handlers.
+const char* wanted() {
+	const char* const name = std::getenv("VERBENA_PROFILE");
+	return name ? name : "";
+}
+
+// Needs no destructor: programs call verbs from their own destructors and exit handlers.
 const Chosen& chosen() {
-	static const Chosen& once = *[] {
-		const char* const wanted = std::getenv("VERBENA_PROFILE");
-		const std::string name = wanted ? wanted : "";
-		const profile::Profile* const found = name.empty() ? &profile::own() : profile::find(name);
-		return new Chosen{name, found, profile::limits_of(found ? *found : profile::own())};
+	static const Chosen once = [] {
+		const profile::Profile* const found = *wanted() ? profile::find(wanted()) : &profile::own();
+		return Chosen{found, profile::limits_of(found ? *found : profile::own())};
 	}();
 	return once;
 }
@@ -38,8 +39,7 @@ const profile::Limits& device_limits() { return chosen().limits; }
 
 int check_profile() {
 	if (chosen().profile) return 0;
-	log::error(
-		"VERBENA_PROFILE: there is no profile '%s'; `verbena run --profile=list` prints them", chosen().name.c_str());
+	log::error("VERBENA_PROFILE: there is no profile '%s'; `verbena run --profile=list` prints them", wanted());
 	return EINVAL;
 }
 
@@ -94,10 +94,10 @@ int refuse_by_profile(int error, const char* format, ...) {
 	std::vsnprintf(reason, sizeof reason, format, arguments);
 	va_end(arguments);
 	const std::string_view name = device_limits().profile;
-	const auto length = static_cast<int>(name.size());
 	// refuse() prints the line at the level info.
-	if (!log::enabled(log::Level::info)) log::warn("%s (profile %.*s)", reason, length, name.data());
-	return log::refuse(error, "%s (profile %.*s)", reason, length, name.data());
+	if (!log::enabled(log::Level::info))
+		log::warn("%s (profile %.*s)", reason, static_cast<int>(name.size()), name.data());
+	return log::refuse(error, "%s (profile %.*s)", reason, static_cast<int>(name.size()), name.data());
 }
 
 int refuse_figure(const char* verb, const char* name, std::uint32_t wanted, std::uint32_t most) {

@@ -68,12 +68,17 @@ static int ask_cqe(unsigned n) {
 }
 static int ask_uc(unsigned use) { return try_qp(usual(use ? IBV_QPT_UC : IBV_QPT_RC)); }
 
-static int ask_srq(unsigned use) {
-	if (!use) return try_qp(usual(IBV_QPT_RC));
-	struct ibv_srq_init_attr init = {.attr = {.max_wr = entries, .max_sge = 1}};
+static int try_srq(struct ibv_srq_attr attr) {
+	struct ibv_srq_init_attr init = {.attr = attr};
 	struct ibv_srq* srq = ibv_create_srq(pd, &init);
 	return srq ? ibv_destroy_srq(srq) : errno;
 }
+static int ask_srq(unsigned use) {
+	return use ? try_srq((struct ibv_srq_attr){.max_wr = entries, .max_sge = 1}) : try_qp(usual(IBV_QPT_RC));
+}
+static int ask_srq_wr(unsigned n) { return try_srq((struct ibv_srq_attr){.max_wr = n, .max_sge = 1}); }
+static int ask_srq_sge(unsigned n) { return try_srq((struct ibv_srq_attr){.max_wr = entries, .max_sge = n}); }
+
 static int ask_window(unsigned use) {
 	if (!use) return 0;
 	struct ibv_mw* window = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
@@ -219,6 +224,8 @@ static const struct {
 	{"atomics", ask_atomics},
 	{"immediate data", ask_immediate},
 	{"shared receive queues", ask_srq},
+	{"max_srq_wr", ask_srq_wr},
+	{"max_srq_sge", ask_srq_sge},
 	{"memory windows", ask_window},
 	{"on-demand paging", ask_paging},
 	{"ibv_resize_cq", ask_resize},

@@ -39,6 +39,26 @@ def test_ibv_devinfo_prints_the_figures_of_the_table(profiled: Profiled, profile
     assert ("ODP_SUPPORT" in ran.output) == (cells["on-demand paging"] == "yes")
 
 
+def test_the_port_reports_the_largest_message_of_the_device(profiled: Profiled) -> None:
+    def port_of(profile: str) -> dict[str, int]:
+        ran = profiled.run(profile, ["ibv_devinfo", "-v", "-d", "vb_lo"])
+        mtu = re.search(r"active_mtu:\s+(\d+)", ran.output)
+        assert mtu
+        return {"mtu": int(mtu[1]), "message": int(figure(ran, "max_msg_sz"), 16)}
+
+    assert port_of("cx6")["message"] == 1 << 30
+    assert port_of("rxe")["message"] == 1 << 23
+    efa = port_of("efa")
+    assert efa["message"] == efa["mtu"]
+
+
+def test_netlink_reports_the_features_of_the_device(profiled: Profiled) -> None:
+    for profile, windows in (("e810", True), ("siw", False)):
+        ran = profiled.run(profile, ["rdma", "-d", "dev", "show", "vb_lo"])
+        assert ran.status == 0 and "RC_RNR_NAK_GEN" in ran.output, ran
+        assert ("MEM_WINDOW" in ran.output) == windows, ran
+
+
 @pytest.mark.parametrize("profile", RC)
 def test_rc_pingpong_works_with_each_profile_that_has_rc(profiled: Profiled, profile: str) -> None:
     profiled.pair(profile, ["ibv_rc_pingpong", "-d", "vb_lo", "-g", "0", "-n", "50"]).check()
