@@ -33,6 +33,18 @@ constexpr std::uint16_t bit(ibv_wr_opcode opcode) { return static_cast<std::uint
 constexpr std::uint16_t windows = bit(IBV_WR_BIND_MW) | bit(IBV_WR_LOCAL_INV);
 constexpr std::uint16_t atomics = bit(IBV_WR_ATOMIC_CMP_AND_SWP) | bit(IBV_WR_ATOMIC_FETCH_AND_ADD);
 
+bool reasons_wanted() { return log::wants_reasons() || log::enabled(log::Level::warn); }
+
+// Refuses a call because of the profile.
+int refuse(int error, const char* reason, const char* advice) {
+	const std::string_view name = device_limits().profile;
+	char text[480];
+	std::snprintf(text, sizeof text, "%s (profile %.*s)%s", reason, static_cast<int>(name.size()), name.data(), advice);
+	// log::refuse() prints the line at the level info.
+	if (!log::enabled(log::Level::info)) log::warn("%s", text);
+	return log::refuse(error, "%s", text);
+}
+
 }  // namespace
 
 const profile::Limits& device_limits() { return chosen().limits; }
@@ -87,22 +99,21 @@ std::uint64_t operations_of(ibv_qp_type type) {
 }
 
 int refuse_by_profile(int error, const char* format, ...) {
-	if (!log::wants_reasons() && !log::enabled(log::Level::warn)) return errno = error;
+	if (!reasons_wanted()) return errno = error;
 	char reason[400];
 	va_list arguments;
 	va_start(arguments, format);
 	std::vsnprintf(reason, sizeof reason, format, arguments);
 	va_end(arguments);
-	const std::string_view name = device_limits().profile;
-	// refuse() prints the line at the level info.
-	if (!log::enabled(log::Level::info))
-		log::warn("%s (profile %.*s)", reason, static_cast<int>(name.size()), name.data());
-	return log::refuse(error, "%s (profile %.*s)", reason, static_cast<int>(name.size()), name.data());
+	return refuse(error, reason, "");
 }
 
-int refuse_figure(const char* verb, const char* name, std::uint32_t wanted, std::uint32_t most) {
-	if (device_limits().profile.empty()) return log::refuse(EINVAL, "%s: %s %u is above %u", verb, name, wanted, most);
-	return refuse_by_profile(EINVAL, "%s: %s %u > %u", verb, name, wanted, most);
+int refuse_figure(const char* verb, const char* name, std::uint32_t wanted, std::uint32_t most, const char* advice) {
+	if (!reasons_wanted()) return errno = EINVAL;
+	char reason[160];
+	const bool chosen = !device_limits().profile.empty();
+	std::snprintf(reason, sizeof reason, "%s: %s %u %s %u", verb, name, wanted, chosen ? ">" : "is above", most);
+	return chosen ? refuse(EINVAL, reason, advice) : log::refuse(EINVAL, "%s%s", reason, advice);
 }
 
 }  // namespace verbena::verbs

@@ -33,7 +33,8 @@ std::uint64_t operations_of(ibv_qp_type type);
 // name, and is printed at the level warn too.
 [[gnu::cold, gnu::format(printf, 2, 3)]] int refuse_by_profile(int error, const char* format, ...);
 
-// Refuses a figure that is above the device's, with EINVAL.
-[[gnu::cold]] int refuse_figure(const char* verb, const char* name, std::uint32_t wanted, std::uint32_t most);
+// Refuses a figure that is above the device's, with EINVAL. `advice` ends the sentence.
+[[gnu::cold]] int refuse_figure(
+	const char* verb, const char* name, std::uint32_t wanted, std::uint32_t most, const char* advice = "");
 
 }  // namespace verbena::verbs

@@ -34,11 +34,14 @@ int check_capabilities(const ibv_qp_cap& cap) {
 	const struct {
 		const char* name;
 		std::uint32_t wanted, limit;
+		const char* advice = "";
 	} all[] = {{"max_send_wr", cap.max_send_wr, sends}, {"max_recv_wr", cap.max_recv_wr, receives},
 		{"max_send_sge", cap.max_send_sge, most.max_send_sge}, {"max_recv_sge", cap.max_recv_sge, most.max_recv_sge},
-		{"max_inline_data", cap.max_inline_data, most.max_inline_data}};
+		{"max_inline_data", cap.max_inline_data, most.max_inline_data,
+			"; no query returns this limit, so ask for less until it is granted"}};
 	for (const auto& each : all)
-		if (each.wanted > each.limit) return refuse_figure("ibv_create_qp", each.name, each.wanted, each.limit);
+		if (each.wanted > each.limit)
+			return refuse_figure("ibv_create_qp", each.name, each.wanted, each.limit, each.advice);
 	return 0;
 }
 

@@ -2,9 +2,9 @@
 //
 //     asks ROW ASKED SMALLER [fallback]
 //
-// ROW names a limit or a feature of the table in docs/profiles.md. The program asks for ASKED. If
-// that is refused, a program with `fallback` asks for SMALLER, and one without gives up. For a
-// feature, 1 uses it and 0 does without.
+// ROW names a limit or a feature of the table in docs/profiles.md, or one of its limits as another
+// interface has it. The program asks for ASKED. If that is refused, a program with `fallback` asks
+// for SMALLER, and one without gives up. For a feature, 1 uses it and 0 does without.
 //
 // Exit status: 0 the program got what it needs, 1 it did not, 2 the line is wrong.
 #include <errno.h>
@@ -151,6 +151,23 @@ static int ask_reads(struct reads reads) {
 static int ask_served(unsigned n) { return ask_reads((struct reads){.served = n, .sent = 1}); }
 static int ask_sent(unsigned n) { return ask_reads((struct reads){.served = 1, .sent = n}); }
 
+static int post_send(struct ibv_qp* qp, struct ibv_send_wr* wr) {
+	struct ibv_send_wr* bad;
+	return ibv_post_send(qp, wr, &bad);
+}
+
+// The same for a READ by the functions of ibv_wr_post(3).
+static int post_read_extended(struct ibv_qp* qp, struct ibv_send_wr* wr) {
+	struct ibv_qp_ex* extended = ibv_qp_to_qp_ex(qp);
+	ibv_wr_start(extended);
+	extended->wr_flags = wr->send_flags;
+	ibv_wr_rdma_read(extended, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
+	ibv_wr_set_sge_list(extended, (size_t)wr->num_sge, wr->sg_list);
+	return ibv_wr_complete(extended);
+}
+
+static int (*post)(struct ibv_qp*, struct ibv_send_wr*) = post_send;
+
 // Posts one request on a queue pair that is connected with itself, and waits for its completion.
 // Returns 0, the errno value of the post, or EPROTO after a completion with an error.
 static int run_request(struct ibv_send_wr wr, unsigned count, int access) {
@@ -178,8 +195,7 @@ static int run_request(struct ibv_send_wr wr, unsigned count, int access) {
 		wr.wr.rdma.remote_addr = (uintptr_t)buffer;
 		wr.wr.rdma.rkey = far->rkey;
 	}
-	struct ibv_send_wr* bad;
-	if (!error) error = ibv_post_send(qp, &wr, &bad);
+	if (!error) error = post(qp, &wr);
 	struct ibv_wc wc = {.opcode = IBV_WC_RECV};
 	while (!error && wc.opcode & IBV_WC_RECV) {
 		const int polled = ibv_poll_cq(cq, 1, &wc);
@@ -194,6 +210,10 @@ static int run_request(struct ibv_send_wr wr, unsigned count, int access) {
 static int ask_read_sge(unsigned count) {
 	return run_request((struct ibv_send_wr){.opcode = IBV_WR_RDMA_READ}, count,
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+}
+static int ask_read_sge_extended(unsigned count) {
+	post = post_read_extended;
+	return ask_read_sge(count);
 }
 // 1: without the right that only iWARP needs.
 static int ask_read_sink(unsigned use) {
@@ -217,6 +237,7 @@ static const struct {
 	{"max_send_sge", ask_send_sge},
 	{"max_recv_sge", ask_recv_sge},
 	{"max_sge_rd", ask_read_sge},
+	{"max_sge_rd of ibv_wr_post", ask_read_sge_extended},
 	{"max_qp_wr", ask_wr},
 	{"max_cqe", ask_cqe},
 	{"max_qp_rd_atom", ask_served},
