@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "clients"))
 from pairs import BUILD, LIMIT_S, Command, PairRan, Ran, Runner, free_port, run_pair  # noqa: E402
 
-__all__ = ["ROOT", "VERBENA", "PairRan", "Profiled", "Ran", "Runner", "Table", "free_port", "printed", "table"]
+__all__ = ["BUILD", "ROOT", "VERBENA", "PairRan", "Profiled", "Ran", "Runner", "Table", "free_port", "printed", "table"]
 
 VERBENA = str(BUILD / "verbena")
 
