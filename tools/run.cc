@@ -18,6 +18,7 @@
 #include "tools/fault_options.h"
 #include "tools/launch.h"
 #include "tools/nic_metrics.h"
+#include "tools/profile_options.h"
 #include "tools/traced_run.h"
 
 namespace verbena::tools {
@@ -27,6 +28,7 @@ struct RunOptions {
 	std::string devices;
 	std::string log;
 	std::vector<std::string> faults;
+	std::string profile;
 	TraceOptions trace;
 	CheckOptions check;
 	std::string metrics;  // [HOST:]PORT; empty: none
@@ -42,6 +44,7 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
 		// A program that is killed prints no line at its end.
 		if (faults->drawn) fmt::print(stderr, "verbena: --faults seed={}\n", *faults->drawn);
 	}
+	if (!options.profile.empty()) setenv("VERBENA_PROFILE", options.profile.c_str(), 1);
 	const auto nic = find_nic();
 	if (!nic) return complain(nic.error(), cannot_run);
 	const Program program = look(command);
@@ -153,6 +156,8 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		"  verbena run --faults loss=1%,delay=2ms,seed=7 -- ./program    over a bad network (docs/faults.md)\n"
 		"  verbena run --check -- ./program                report what is wrong on every device\n"
 		"  verbena run --check=advice --report r.sarif -- ./program\n"
+		"  verbena run --profile e810 -- ./program         with the limits of a device (docs/profiles.md)\n"
+		"  verbena run --profile=list                      print the devices and their limits\n"
 		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
 		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");
 	auto options = std::make_shared<RunOptions>();
@@ -169,11 +174,21 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		   "may be repeated (VERBENA_FAULTS)")
 		->type_name("LIST")
 		->allow_extra_args(false);
+	sub->add_option("--profile", options->profile,
+		   "The device whose limits the software devices report and enforce; list: print the profiles "
+	       "(VERBENA_PROFILE)")
+		->type_name("NAME");
 	add_trace_options(*sub, *options);
 	add_check_options(*sub, *options);
 	add_watch_options(*sub, *options);
 	sub->callback([options, &action, &program] {
-		action = [options, &program] {
+		action = [options, &program]() -> int {
+			if (options->profile == "list") {
+				fmt::print("{}", list_of_profiles());
+				return good;
+			}
+			if (!options->profile.empty())
+				if (const auto fault = fault_of_profile(options->profile)) return complain(*fault, usage);
 			if (program.empty())
 				return complain("there is no command to run: use verbena run [OPTIONS] -- PROGRAM [ARGUMENTS]", usage);
 			if (const auto fault = fault_of(options->trace)) return complain(*fault, usage);

@@ -41,6 +41,8 @@ std::expected<void, std::string> RcTransport::start() {
 	shared_.options.message_max = std::min(shared_.options.message_max, MessageHeader::length_max);
 	shared_.options.eager_max = std::min(shared_.options.eager_max, MessageHeader::length_max);
 	shared_.options.share_min = std::max(shared_.options.share_min, 1u);
+	// Some devices have no shared receive queues, for example Intel's E810.
+	if (device_.attributes.max_srq == 0) shared_.options = with_own_receives(shared_.options);
 	if (shared_.options.recv_mode == RecvMode::srq)
 		shared_.options.units_max =
 			std::min(shared_.options.units_max, static_cast<std::uint32_t>(device_.attributes.max_srq_wr));

@@ -97,7 +97,10 @@ void add_key_cause(
 				s.add(", %llu bytes past its end", static_cast<unsigned long long>(begin + length - d.end));
 			break;
 		case Cause::key_rights:
-			s.add("names ").add_range(d.begin, d.end).add(", which lacks ").add_rights(d.wanted);
+			s.add("names ")
+				.add_range(d.begin, d.end)
+				.add(", which lacks ")
+				.add_rights(static_cast<std::uint8_t>(d.wanted & ~d.access));
 			s.add(" (it has ").add_rights(d.access).add("); register it with that access flag (ibv_reg_mr(3))");
 			break;
 		case Cause::key_memory:
@@ -165,7 +168,7 @@ void add_silence(Sentence& s, const QueuePair& qp) {
 }
 
 void add_local_fault(Sentence& s, Context& context, const QueuePair& qp, SendWqe& wqe) {
-	const std::uint8_t access = wqe.reads() ? memory::local_use | memory::local_write : memory::local_use;
+	const std::uint8_t access = wqe.reads() ? context.read_sink_access : std::uint8_t{memory::local_use};
 	if (wqe.has(queues::send_inline)) {
 		s.add("its inline data could not be read");
 		return;

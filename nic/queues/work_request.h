@@ -32,6 +32,9 @@ enum class SendOpcode : std::uint8_t {
 
 enum SendFlags : std::uint8_t { send_fence = 1, send_signaled = 2, send_solicited = 4, send_inline = 8 };
 
+// The most segments of one request.
+inline constexpr std::size_t segments_max = 32;
+
 // An entry of a send queue. `segment_count` segments follow the entry, or the data itself if
 // send_inline is set.
 struct SendWqe {

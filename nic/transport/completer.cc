@@ -139,7 +139,7 @@ Status scatter(
 		}
 		const std::uint32_t n = std::min(length, segment.length - offset);
 		std::byte* to = context.keys.resolve(
-			qp.send_cache, segment.lkey, segment.address + offset, n, memory::local_use | memory::local_write, qp);
+			qp.send_cache, segment.lkey, segment.address + offset, n, context.read_sink_access, qp);
 		if (!to || !memory::guarded_copy(to, from, n)) return Status::local_protection;
 		from += n;
 		length -= n;

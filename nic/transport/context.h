@@ -119,6 +119,9 @@ struct Context {
 	Counters counters;
 	Observer* observer = nullptr;  // null: there is none
 	Explainer explain;
+	// The rights that the local memory of a READ or an atomic must have. With iWARP, to which a
+	// response is a remote write, memory::remote_write is one of them.
+	std::uint8_t read_sink_access = memory::local_use | memory::local_write;
 	// Responder: why the receive that the request in progress has used up failed.
 	wire::Diagnosis receive_fault;
 

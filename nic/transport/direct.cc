@@ -25,12 +25,9 @@ using Kind = DirectResult::Kind;
 
 namespace {
 
-// The most pieces into which the local memory of a request is divided: the limit of segments.
-constexpr std::size_t pieces_max = 16;
-
 // The local memory of a part of a request.
 struct Pieces {
-	std::array<iovec, pieces_max> list;
+	std::array<iovec, queues::segments_max> list;
 	std::size_t count = 0;
 	std::span<const iovec> all() const { return {list.data(), count}; }
 };
@@ -52,7 +49,7 @@ bool find_pieces(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t of
 		const std::uint32_t n = std::min(length, segment.length - offset);
 		std::byte* const at =
 			context.keys.resolve(qp.send_cache, segment.lkey, segment.address + offset, n, access, qp);
-		if (!at || pieces.count == pieces_max) return false;
+		if (!at || pieces.count == queues::segments_max) return false;
 		pieces.list[pieces.count++] = {at, n};
 		length -= n;
 		offset = 0;
@@ -171,7 +168,7 @@ DirectResult execute_read(Context& context, QueuePair& qp, SendWqe& wqe, std::ui
 	const std::uint32_t offset = qp.cold->direct_offset;
 	const std::uint32_t n = std::min(wqe.length - offset, bytes_left);
 	Pieces pieces;
-	if (!find_pieces(context, qp, wqe, offset, n, memory::local_use | memory::local_write, pieces)) return give_up(qp);
+	if (!find_pieces(context, qp, wqe, offset, n, context.read_sink_access, pieces)) return give_up(qp);
 	const KeyRights& region = rights.key.rights;
 	const std::uint64_t address = wqe.rdma.address + offset;
 	bool done;

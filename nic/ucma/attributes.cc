@@ -12,8 +12,6 @@ namespace {
 constexpr std::uint8_t hop_limit = 64;
 // Code 12 is 0.64 ms (IBA 9.7.5). The kernel's rdma_cm uses code 0, which is 655 ms.
 constexpr std::uint8_t min_rnr_timer = 12;
-// The READs and atomics in flight that our devices support; a peer may offer more.
-constexpr std::uint8_t rd_atomic_max = 16;
 
 // A receiver cannot know how many bytes the sender gave, so it reports the whole field, as the
 // kernel does.
@@ -98,7 +96,7 @@ void fill_init(ib_uverbs_qp_attr& a, const cm::Connection* connection) {
 		a.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-void fill_ready_to_receive(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection& c) {
+void fill_ready_to_receive(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection& c, const ReadLimits& reads) {
 	a.qp_attr_mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	wire::Gid destination;
 	std::memcpy(destination.data(), c.route.addresses.destination, 16);
@@ -114,11 +112,11 @@ void fill_ready_to_receive(ib_uverbs_qp_attr& a, const Id& id, const cm::Connect
 	a.max_dest_rd_atomic = c.other.initiator_depth;
 	if (c.active || c.state == cm::State::rep_sent || c.state == cm::State::established)
 		a.max_dest_rd_atomic = std::max(a.max_dest_rd_atomic, c.own.responder_resources);
-	a.max_dest_rd_atomic = std::min(a.max_dest_rd_atomic, rd_atomic_max);
+	a.max_dest_rd_atomic = std::min(a.max_dest_rd_atomic, reads.served);
 	a.min_rnr_timer = min_rnr_timer;
 }
 
-void fill_ready_to_send(ib_uverbs_qp_attr& a, const cm::Connection& c) {
+void fill_ready_to_send(ib_uverbs_qp_attr& a, const cm::Connection& c, const ReadLimits& reads) {
 	a.qp_attr_mask |= IBV_QP_SQ_PSN;
 	a.sq_psn = c.other.starting_psn.value;  // the PSN that the peer asked this end to begin with
 	if (c.transport != cm::Transport::rc) return;
@@ -128,12 +126,13 @@ void fill_ready_to_send(ib_uverbs_qp_attr& a, const cm::Connection& c) {
 	a.rnr_retry = c.other.rnr_retry_count;
 	a.max_rd_atomic =
 		c.active ? std::min(c.own.initiator_depth, c.other.responder_resources) : c.other.responder_resources;
-	a.max_rd_atomic = std::min(a.max_rd_atomic, rd_atomic_max);
+	a.max_rd_atomic = std::min(a.max_rd_atomic, reads.sent);
 }
 
 }  // namespace
 
-bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection* connection, std::uint32_t state) {
+bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection* connection, const ReadLimits& reads,
+	std::uint32_t state) {
 	a.qp_state = state;
 	a.port_num = 1;
 	a.qp_attr_mask = IBV_QP_STATE;
@@ -147,10 +146,10 @@ bool fill_qp_attributes(ib_uverbs_qp_attr& a, const Id& id, const cm::Connection
 	switch (state) {
 		case IBV_QPS_INIT: fill_init(a, connection); return true;
 		case IBV_QPS_RTR:
-			if (peer_known) fill_ready_to_receive(a, id, *connection);
+			if (peer_known) fill_ready_to_receive(a, id, *connection, reads);
 			return peer_known;
 		case IBV_QPS_RTS:
-			if (peer_known) fill_ready_to_send(a, *connection);
+			if (peer_known) fill_ready_to_send(a, *connection, reads);
 			return peer_known;
 		default: return true;
 	}

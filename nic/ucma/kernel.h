@@ -32,6 +32,7 @@
 #include "nic/engine/engine.h"
 #include "nic/engine/thread.h"
 #include "nic/engine/waiting.h"
+#include "nic/ucma/attributes.h"
 #include "nic/ucma/id.h"
 
 namespace verbena::ucma {
@@ -42,6 +43,7 @@ struct Host {
 	std::vector<Device> (*devices)();  // the present ones; may make system calls
 	bool (*is_local)(const wire::Gid&);  // true for an address of this host; may make system calls
 	ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);  // replaces ibv_create_ah for librdmacm
+	ReadLimits reads;
 };
 
 class Kernel {

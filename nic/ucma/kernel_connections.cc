@@ -236,7 +236,7 @@ Kernel::Result Kernel::init_qp_attr(Channel& channel, const rdma_ucm_init_qp_att
 		if (!id) return Unexpected(id.error());
 		if (c.qp_state > IBV_QPS_ERR || !(*id)->place) return Unexpected(EINVAL);
 		const cm::Connection* connection = (*id)->connection.value ? connections.find((*id)->connection) : nullptr;
-		if (!fill_qp_attributes(attributes, **id, connection, c.qp_state)) return Unexpected(EINVAL);
+		if (!fill_qp_attributes(attributes, **id, connection, host_.reads, c.qp_state)) return Unexpected(EINVAL);
 		return {};
 	});
 	return found ? respond(c.response, room, attributes) : found;

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "nic/verbs/checked.h"
+#include "nic/verbs/limits.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 #include "nic/verbs/strict.h"
@@ -35,8 +36,9 @@ namespace {
 
 ibv_cq* make_cq(
 	ibv_context* context, std::uint32_t entries, void* cq_context, ibv_comp_channel* channel, std::uint32_t vector) {
-	if (entries == 0 || entries > static_cast<std::uint32_t>(limits::cqe))
-		return log::refuse(EINVAL, "ibv_create_cq: cqe %u is not in 1 to %d", entries, limits::cqe), nullptr;
+	if (entries == 0) return log::refuse(EINVAL, "ibv_create_cq: cqe 0 is not in 1 to max_cqe"), nullptr;
+	if (const std::uint32_t most = device_limits().max_cqe; entries > most)
+		return refuse_figure("ibv_create_cq", "cqe", entries, most), nullptr;
 	if (vector >= static_cast<std::uint32_t>(context->num_comp_vectors))
 		return log::refuse(EINVAL, "ibv_create_cq: comp_vector %u is not below num_comp_vectors %d", vector,
 				   context->num_comp_vectors),
@@ -81,6 +83,8 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
 		return log::refuse(EOPNOTSUPP, "ibv_create_cq_ex: wc_flags 0x%llx are not supported",
 				   static_cast<unsigned long long>(init->wc_flags & ~supported)),
 			   nullptr;
+	if (!device_limits().create_cq_ex)
+		return refuse_by_profile(EOPNOTSUPP, "ibv_create_cq_ex: the device's provider lacks it"), nullptr;
 	if (init->comp_mask & ~static_cast<std::uint32_t>(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return log::refuse(EINVAL, "ibv_create_cq_ex: comp_mask 0x%x has unknown bits", init->comp_mask), nullptr;
 	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && (init->flags & ~flags_ignored))
@@ -91,8 +95,11 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* init) {
 }
 
 int resize_cq(ibv_cq* public_cq, int cqe) {
-	if (cqe <= 0 || cqe > limits::cqe)
-		return log::refuse(EINVAL, "ibv_resize_cq: cqe %d is not in 1 to %d", cqe, limits::cqe);
+	if (!device_limits().resize_cq)
+		return refuse_by_profile(EOPNOTSUPP, "ibv_resize_cq: the device's provider lacks it");
+	if (cqe <= 0) return log::refuse(EINVAL, "ibv_resize_cq: cqe %d is not in 1 to max_cqe", cqe);
+	if (const std::uint32_t most = device_limits().max_cqe; static_cast<std::uint32_t>(cqe) > most)
+		return refuse_figure("ibv_resize_cq", "cqe", static_cast<std::uint32_t>(cqe), most);
 	SoftCq& cq = SoftCq::of(public_cq);
 	// Pollers take the queue's lock, and passes write completions under the engine's lock.
 	const std::lock_guard lock(cq.queue->lock);

@@ -77,7 +77,7 @@ int fill_wqe(SoftQp& sqp, SendWqe& wqe, const ibv_send_wr& wr) {
 		case IBV_WR_SEND_WITH_IMM:
 		case IBV_WR_SEND_WITH_INV: break;
 		case IBV_WR_RDMA_READ:
-			if (wr.send_flags & IBV_SEND_INLINE) return EINVAL;
+			if ((wr.send_flags & IBV_SEND_INLINE) | (wr.num_sge > sqp.read_segments_max)) return EINVAL;
 			[[fallthrough]];
 		case IBV_WR_RDMA_WRITE:
 		case IBV_WR_RDMA_WRITE_WITH_IMM:

@@ -14,6 +14,7 @@
 #include "nic/verbs/boundary.h"
 #include "nic/verbs/checked.h"
 #include "nic/verbs/checked_path.h"
+#include "nic/verbs/limits.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 #include "nic/verbs/traced_path.h"
@@ -83,7 +84,8 @@ void describe_port(const SoftDevice& device, ibv_port_attr& a) {
 	a.active_mtu = static_cast<ibv_mtu>(engine::active_mtu_code(interface->mtu));
 	a.gid_tbl_len = engine::gid_table_length;
 	a.port_cap_flags = 1 << 16;  // CM supported
-	a.max_msg_sz = limits::message;
+	const profile::Limits& most = device_limits();
+	a.max_msg_sz = most.message_is_mtu ? 128u << a.active_mtu : most.max_msg_sz;
 	a.pkey_tbl_len = 1;
 	a.max_vl_num = 1;
 	a.active_width = 2;   // 4X
@@ -156,33 +158,36 @@ void describe_device(const SoftDevice& device, ibv_device_attr& a) {
 	a.node_guid = a.sys_image_guid = htobe64(device.guid);
 	a.max_mr_size = ~0ull;
 	a.page_size_cap = 0xfffff000;
-	a.vendor_id = 0x766273;  // "vbs"; not an assigned OUI, but pyverbs refuses 0
-	a.vendor_part_id = 1;
+	const profile::Limits& most = device_limits();
+	a.vendor_id = most.vendor_id;
+	a.vendor_part_id = most.vendor_part_id;
 	a.hw_ver = 0;
 	a.max_qp = limits::qp;
-	a.max_qp_wr = limits::qp_wr;
+	a.max_qp_wr = static_cast<int>(most.max_qp_wr);
 	a.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_CURR_QP_STATE_MOD |
-		IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
-	a.max_sge = limits::sge;
-	a.max_sge_rd = limits::sge;
+		IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	if (most.windows) a.device_cap_flags |= IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+	// The kernel reports the smaller of the two.
+	a.max_sge = static_cast<int>(std::min(most.max_send_sge, most.max_recv_sge));
+	a.max_sge_rd = static_cast<int>(most.max_sge_rd);
 	a.max_cq = limits::cq;
-	a.max_cqe = limits::cqe;
+	a.max_cqe = static_cast<int>(most.max_cqe);
 	a.max_mr = limits::mr;
 	a.max_pd = limits::pd;
-	a.max_qp_rd_atom = limits::rd_atomic;
-	a.max_res_rd_atom = limits::rd_atomic * limits::qp;
-	a.max_qp_init_rd_atom = limits::rd_atomic;
+	a.max_qp_rd_atom = static_cast<int>(most.max_qp_rd_atom);
+	a.max_res_rd_atom = a.max_qp_rd_atom * limits::qp;
+	a.max_qp_init_rd_atom = static_cast<int>(most.max_qp_init_rd_atom);
 	// Remote atomics are locked instructions of the target's CPU, so they are atomic with respect
-	// to its own.
-	a.atomic_cap = IBV_ATOMIC_GLOB;
-	a.max_mw = limits::mw;
+	// to its own; a profile may promise less.
+	a.atomic_cap = static_cast<ibv_atomic_cap>(most.atomics);
+	a.max_mw = most.windows ? limits::mw : 0;
 	a.max_ah = limits::ah;
 	a.max_mcast_grp = limits::multicast_groups;
 	a.max_mcast_qp_attach = limits::multicast_members;
 	a.max_total_mcast_qp_attach = limits::multicast_groups * limits::multicast_members;
-	a.max_srq = limits::srq;
-	a.max_srq_wr = limits::srq_wr;
-	a.max_srq_sge = limits::sge;
+	a.max_srq = most.srq ? limits::srq : 0;
+	a.max_srq_wr = most.srq ? static_cast<int>(most.max_srq_wr) : 0;
+	a.max_srq_sge = most.srq ? static_cast<int>(most.max_srq_sge) : 0;
 	a.max_pkeys = 1;
 	a.local_ca_ack_delay = 15;
 	a.phys_port_cnt = 1;
@@ -197,17 +202,21 @@ int query_device_ex(
 	ibv_context* context, const ibv_query_device_ex_input*, ibv_device_attr_ex* attributes, std::size_t size) {
 	ibv_device_attr_ex full{};
 	query_device(context, &full.orig_attr);
-	full.completion_timestamp_mask = ~0ull;
-	full.hca_core_clock = 1'000'000;  // kHz: completion timestamps are nanoseconds
+	if (device_limits().create_cq_ex) {
+		full.completion_timestamp_mask = ~0ull;
+		full.hca_core_clock = 1'000'000;  // kHz: completion timestamps are nanoseconds
+	}
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
 	full.max_dm_size = 0;
 	full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
 	// Registration pins nothing, so every region behaves like one with on-demand paging.
 	constexpr std::uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
-	full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-	full.odp_caps.per_transport_caps = {
-		messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC,
-		messages | IBV_ODP_SUPPORT_WRITE, messages};
+	if (device_limits().paging) {
+		full.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+		full.odp_caps.per_transport_caps = {
+			messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC,
+			messages | IBV_ODP_SUPPORT_WRITE, messages};
+	}
 	std::memset(attributes, 0, size);
 	std::memcpy(attributes, &full, std::min(size, sizeof full));
 	return 0;

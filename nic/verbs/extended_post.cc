@@ -125,11 +125,11 @@ void set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote_qpn, std::uint3
 void set_sge_list(ibv_qp_ex* qp, std::size_t count, const ibv_sge* list) {
 	SoftQp& sqp = SoftQp::of(qp);
 	if (!sqp.build.wqe) return;
-	if (count > sqp.send_segments_max) {
+	SendWqe& wqe = current(sqp);
+	if (count > (wqe.opcode == SendOpcode::rdma_read ? sqp.read_segments_max : sqp.send_segments_max)) {
 		sqp.build.error = EINVAL;
 		return;
 	}
-	SendWqe& wqe = current(sqp);
 	wqe.segment_count = static_cast<std::uint8_t>(count);
 	std::uint64_t length = 0;
 	for (std::size_t i = 0; i < count; ++i) {

@@ -7,6 +7,7 @@
 #include "nic/heap/heap.h"
 #include "nic/verbs/checked.h"
 #include "nic/verbs/direct.h"
+#include "nic/verbs/limits.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 
@@ -66,6 +67,8 @@ ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_
 				   "IBV_ACCESS_LOCAL_WRITE",
 				   access),
 			   nullptr;
+	if (access & IBV_ACCESS_ON_DEMAND && !device_limits().paging)
+		return refuse_by_profile(EOPNOTSUPP, "ibv_reg_mr: the device has no on-demand paging"), nullptr;
 	const auto begin = reinterpret_cast<std::uint64_t>(address);
 	// ibv_reg_mr(3): address NULL and the largest length register the whole address space.
 	const bool implicit = !address && length == SIZE_MAX && (access & IBV_ACCESS_ON_DEMAND);
@@ -175,6 +178,8 @@ int dereg_mr(ibv_mr* mr) {
 // Registration pins nothing, so there is nothing to prefetch. The call only checks that the ranges
 // may be used.
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count) {
+	if (!device_limits().paging)
+		return refuse_by_profile(EOPNOTSUPP, "ibv_advise_mr: the device has no on-demand paging");
 	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return log::refuse(EOPNOTSUPP, "ibv_advise_mr: advice %d is not supported", static_cast<int>(advice));
 	if (flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH))
@@ -197,6 +202,8 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
 }
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
+	if (!device_limits().windows)
+		return refuse_by_profile(EOPNOTSUPP, "ibv_alloc_mw: the device has no memory windows"), nullptr;
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		return log::refuse(EINVAL, "ibv_alloc_mw: type %d is neither 1 nor 2", static_cast<int>(type)), nullptr;
 	auto mw = std::make_unique<SoftMw>();

@@ -187,6 +187,7 @@ struct alignas(64) SoftQp : CacheAligned {
 	engine::Engine* engine = nullptr;
 	std::uint16_t send_segments_max = 0, inline_max = 0;
 	std::uint16_t opcodes = 0;  // one bit for each ibv_wr_opcode that the transport allows
+	std::uint16_t read_segments_max = 0;
 	std::uint64_t reserved_front = 0;
 	ibv_qp_ex public_qp{};
 	std::byte reserved[256] = {};  // a newer ibv_qp_ex may be longer
@@ -259,13 +260,11 @@ void deliver_async_event(const transport::RaisedEvent&);
 // is one for each processor, at least two, so that programs that ask for vector 1 find it.
 int completion_vectors();
 
-// The limits that query_device reports. The other functions enforce those of one object or request,
-// but not the numbers of objects.
+// Limits that query_device reports and that no profile changes (limits.h has the others). No
+// function enforces the numbers of objects.
 namespace limits {
-inline constexpr int qp = 1 << 20, qp_wr = 1 << 15, sge = 16, inline_bytes = 512;
-inline constexpr int cq = 1 << 20, cqe = 1 << 22, srq = 1 << 16, srq_wr = 1 << 20;
+inline constexpr int qp = 1 << 20, cq = 1 << 20, srq = 1 << 16;
 inline constexpr int mr = 1 << 24, pd = 1 << 20, ah = 1 << 20, mw = 1 << 24;
-inline constexpr int rd_atomic = 16;
 // The values of the kernel's Soft-RoCE, which query_device reports and no function enforces.
 inline constexpr int completion_vectors = 16;
 inline constexpr int multicast_groups = 8192, multicast_members = 56;

@@ -24,6 +24,7 @@
 #include "nic/verbs/checked_arrivals.h"
 #include "nic/verbs/devices.h"
 #include "nic/verbs/fault_injection.h"
+#include "nic/verbs/limits.h"
 #include "nic/verbs/open_counters.h"
 #include "nic/verbs/provider.h"
 #include "nic/verbs/traced_path.h"
@@ -200,6 +201,7 @@ std::expected<engine::Engine*, int> process_engine() {
 		if (const int error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child))
 			return std::unexpected(error);
 	p.fork_handler = true;
+	if (const int error = check_profile()) return std::unexpected(error);
 	auto network = network_of_environment();
 	if (!network) return std::unexpected(network.error());
 	auto started = engine::Engine::start({deliver_completion_event, deliver_async_event, deliver_connection_event,
@@ -210,6 +212,9 @@ std::expected<engine::Engine*, int> process_engine() {
 		return std::unexpected(started.error());
 	}
 	p.engine = std::move(*started);
+	if (device_limits().read_sink_needs_remote_write)
+		p.engine->control(
+			[](adapter::ChannelAdapter& adapter) { adapter.context().read_sink_access |= memory::remote_write; });
 	trace_transport(*p.engine);
 	check_arrivals(*p.engine);
 	log::debug("the NIC has started in process %d", getpid());
@@ -268,6 +273,12 @@ void visit_devices(const std::function<void(const SoftDevice&)>& visit) {
 
 namespace {
 
+ucma::ReadLimits read_limits() {
+	const profile::Limits& most = device_limits();
+	return {.served = static_cast<std::uint8_t>(most.max_qp_rd_atom),
+		.sent = static_cast<std::uint8_t>(most.max_qp_init_rd_atom)};
+}
+
 std::vector<ucma::Device> devices_for_rdma_cm() {
 	Process& p = process();
 	const std::lock_guard lock(p.mutex);
@@ -318,7 +329,7 @@ void serve_librdmacm(void* caller) {
 		const std::lock_guard lock(p.mutex);
 		if (!p.kernel)
 			p.kernel = std::make_unique<ucma::Kernel>(
-				ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid, create_ah_for_librdmacm});
+				ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid, create_ah_for_librdmacm, read_limits()});
 	}
 	ucma::redirect_if_librdmacm(caller, *p.kernel);
 }

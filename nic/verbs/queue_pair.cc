@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "base/log.h"
+#include "nic/profile/depth.h"
 #include "nic/verbs/checked.h"
 #include "nic/verbs/direct.h"
+#include "nic/verbs/limits.h"
 #include "nic/verbs/modify_reason.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
@@ -26,40 +28,41 @@ static_assert(IBV_QP_DEST_QPN == static_cast<int>(transport::qp_destination_qpn)
 
 namespace {
 
-// The opcodes that IBA 9.4 allows on each type, as a mask of ibv_wr_opcode bits.
-std::uint16_t opcodes_of(ibv_qp_type type) {
-	constexpr auto bit = [](ibv_wr_opcode opcode) { return static_cast<std::uint16_t>(1 << opcode); };
-	const std::uint16_t sends = bit(IBV_WR_SEND) | bit(IBV_WR_SEND_WITH_IMM);
-	if (type == IBV_QPT_UD) return sends;
-	const std::uint16_t writes =
-		sends | bit(IBV_WR_RDMA_WRITE) | bit(IBV_WR_RDMA_WRITE_WITH_IMM) | bit(IBV_WR_BIND_MW) | bit(IBV_WR_LOCAL_INV);
-	if (type == IBV_QPT_UC) return writes;
-	return writes | bit(IBV_WR_RDMA_READ) | bit(IBV_WR_ATOMIC_CMP_AND_SWP) | bit(IBV_WR_ATOMIC_FETCH_AND_ADD) |
-		bit(IBV_WR_SEND_WITH_INV);
-}
-
 // Returns 0, or EINVAL and names the value that is too large.
 int check_capabilities(const ibv_qp_cap& cap) {
+	const profile::Limits& most = device_limits();
+	const std::uint32_t sends = profile::send_depth(most, cap.max_send_sge, cap.max_inline_data).most;
+	const std::uint32_t receives = profile::receive_depth(most, cap.max_recv_sge).most;
 	const struct {
 		const char* name;
-		std::uint32_t wanted;
-		int limit;
-	} all[] = {{"max_send_wr", cap.max_send_wr, limits::qp_wr}, {"max_recv_wr", cap.max_recv_wr, limits::qp_wr},
-		{"max_send_sge", cap.max_send_sge, limits::sge}, {"max_recv_sge", cap.max_recv_sge, limits::sge},
-		{"max_inline_data", cap.max_inline_data, limits::inline_bytes}};
+		std::uint32_t wanted, limit;
+		const char* advice = "";
+	} all[] = {{"max_send_wr", cap.max_send_wr, sends}, {"max_recv_wr", cap.max_recv_wr, receives},
+		{"max_send_sge", cap.max_send_sge, most.max_send_sge}, {"max_recv_sge", cap.max_recv_sge, most.max_recv_sge},
+		{"max_inline_data", cap.max_inline_data, most.max_inline_data,
+			"; no query returns this limit, so ask for less until it is granted"}};
 	for (const auto& each : all)
-		if (each.wanted > static_cast<unsigned>(each.limit))
-			return log::refuse(EINVAL, "ibv_create_qp: %s %u is above %d", each.name, each.wanted, each.limit);
+		if (each.wanted > each.limit)
+			return refuse_figure("ibv_create_qp", each.name, each.wanted, each.limit, each.advice);
 	return 0;
 }
 
-// Raises the send capabilities to the smallest that a queue pair can have. Inline data uses the
-// WQE's space for segments, so at least that much inline data is free.
-void raise_to_minimum(ibv_qp_cap& cap) {
-	cap.max_send_wr = std::max(cap.max_send_wr, 1u);
+// Raises the capabilities to those that the queue pair will have (ibv_create_qp(3)). Inline data
+// uses the WQE's space for segments, so at least that much inline data is free; but a profile may
+// grant no more than what was asked.
+void grant(ibv_qp_cap& cap, bool shared_receives) {
+	const profile::Limits& most = device_limits();
+	const auto entries = [](const profile::Depth& depth, std::uint32_t wanted) {
+		return is_strict() ? wanted : depth.granted(wanted);
+	};
 	cap.max_send_sge = std::max(cap.max_send_sge, 1u);
-	cap.max_inline_data =
-		(std::max<std::uint32_t>(cap.max_inline_data, cap.max_send_sge * sizeof(ibv_sge)) + 31) & ~31u;
+	cap.max_send_wr = std::max(
+		entries(profile::send_depth(most, cap.max_send_sge, cap.max_inline_data), cap.max_send_wr), 1u);
+	cap.max_recv_sge = shared_receives ? 0 : std::max(cap.max_recv_sge, 1u);
+	cap.max_recv_wr = shared_receives ? 0 : entries(profile::receive_depth(most, cap.max_recv_sge), cap.max_recv_wr);
+	if (is_strict() || most.grants == profile::Inline::as_asked) return;
+	const std::uint32_t free = std::max<std::uint32_t>(cap.max_inline_data, cap.max_send_sge * sizeof(ibv_sge));
+	cap.max_inline_data = std::min((free + 31) & ~31u, most.max_inline_data);
 }
 
 adapter::QpInit adapter_init(ibv_pd* pd, const ibv_qp_init_attr& init, SoftQp& sqp) {
@@ -69,24 +72,12 @@ adapter::QpInit adapter_init(ibv_pd* pd, const ibv_qp_init_attr& init, SoftQp& s
 		.recv_cq = SoftCq::of(init.recv_cq).queue.get(),
 		.shared_receive_queue = init.srq ? SoftSrq::of(init.srq).queue.get() : nullptr,
 		.send_entries = init.cap.max_send_wr,
-		.receive_entries = init.srq ? 0 : init.cap.max_recv_wr,
+		.receive_entries = init.cap.max_recv_wr,
 		.send_segments = static_cast<std::uint16_t>(init.cap.max_send_sge),
 		.receive_segments = static_cast<std::uint16_t>(init.cap.max_recv_sge),
 		.inline_bytes = static_cast<std::uint16_t>(init.cap.max_inline_data),
 		.signal_all = init.sq_sig_all != 0,
 		.user = &sqp};
-}
-
-// ibv_create_qp(3): the returned capabilities are those that the queues really have.
-void report_sizes(ibv_qp_cap& cap, const ibv_qp_cap& asked, const QueuePair& qp, bool shared_receives) {
-	if (is_strict()) {
-		cap.max_inline_data = asked.max_inline_data;
-		if (shared_receives) cap.max_recv_wr = cap.max_recv_sge = 0;
-		return;
-	}
-	cap.max_send_wr = qp.sq_mask + 1;
-	cap.max_recv_wr = shared_receives ? 0 : qp.receive_queue->capacity();
-	cap.max_recv_sge = shared_receives ? 0 : qp.receive_queue->segments_max();
 }
 
 void fill_public(ibv_qp& public_qp, ibv_pd* pd, const ibv_qp_init_attr& init, std::uint32_t qpn) {
@@ -111,17 +102,21 @@ void count_as_user(ibv_pd* pd, const ibv_qp_init_attr& init, int change) {
 	if (init.srq) SoftSrq::of(init.srq).users += change;
 }
 
+const char* name_of(ibv_qp_type type) { return type == IBV_QPT_RC ? "RC" : type == IBV_QPT_UC ? "UC" : "UD"; }
+
 ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 	if (init.qp_type != IBV_QPT_RC && init.qp_type != IBV_QPT_UC && init.qp_type != IBV_QPT_UD)
 		return log::refuse(EOPNOTSUPP, "ibv_create_qp: qp_type %d is not RC, UC or UD", static_cast<int>(init.qp_type)),
+			   nullptr;
+	if (!has_type(init.qp_type))
+		return refuse_by_profile(EOPNOTSUPP, "ibv_create_qp: the device has no %s queue pairs", name_of(init.qp_type)),
 			   nullptr;
 	if (!init.send_cq || !init.recv_cq)
 		return log::refuse(EINVAL, "ibv_create_qp: send_cq or recv_cq is NULL"), nullptr;
 	if (check_capabilities(init.cap) != 0) return nullptr;
 	auto sqp = std::make_unique<SoftQp>();
 	SoftContext& context = SoftContext::of(pd->context);
-	const ibv_qp_cap asked = init.cap;
-	raise_to_minimum(init.cap);
+	grant(init.cap, init.srq != nullptr);
 	auto created = context.engine->create_qp(adapter_init(pd, init, *sqp));
 	if (!created)
 		return log::refuse(created.error(), "ibv_create_qp: no queue pair number or memory: %s",
@@ -133,11 +128,11 @@ ibv_qp* make_qp(ibv_pd* pd, ibv_qp_init_attr& init) {
 		qp.mtu_code = engine::active_mtu_code(context.device().interface()->mtu);
 		qp.mtu_shift = static_cast<std::uint8_t>(7 + qp.mtu_code);
 	}
-	report_sizes(init.cap, asked, qp, init.srq != nullptr);
 	sqp->qp = &qp;
 	sqp->engine = context.engine;
 	sqp->send_segments_max = static_cast<std::uint16_t>(init.cap.max_send_sge);
 	sqp->inline_max = static_cast<std::uint16_t>(init.cap.max_inline_data);
+	sqp->read_segments_max = static_cast<std::uint16_t>(std::min(init.cap.max_send_sge, device_limits().max_sge_rd));
 	sqp->opcodes = opcodes_of(init.qp_type);
 	sqp->init = init;
 	sqp->attributes.qp_state = IBV_QPS_RESET;
@@ -197,10 +192,11 @@ int check_values(const engine::Interface& interface, const ibv_qp_attr& a, int m
 			return log::refuse(
 				EINVAL, "ibv_modify_qp: sgid_index %d is not that of a GID of the device", a.ah_attr.grh.sgid_index);
 	}
-	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a.max_rd_atomic > limits::rd_atomic)
-		return wrong("max_rd_atomic", a.max_rd_atomic, 0, limits::rd_atomic);
-	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a.max_dest_rd_atomic > limits::rd_atomic)
-		return wrong("max_dest_rd_atomic", a.max_dest_rd_atomic, 0, limits::rd_atomic);
+	const profile::Limits& most = device_limits();
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a.max_rd_atomic > most.max_qp_init_rd_atom)
+		return refuse_figure("ibv_modify_qp", "max_rd_atomic", a.max_rd_atomic, most.max_qp_init_rd_atom);
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a.max_dest_rd_atomic > most.max_qp_rd_atom)
+		return refuse_figure("ibv_modify_qp", "max_dest_rd_atomic", a.max_dest_rd_atomic, most.max_qp_rd_atom);
 	if ((mask & IBV_QP_TIMEOUT) && a.timeout > 31) return wrong("timeout", a.timeout, 0, 31);
 	if ((mask & IBV_QP_RETRY_CNT) && a.retry_cnt > 7) return wrong("retry_cnt", a.retry_cnt, 0, 7);
 	if ((mask & IBV_QP_RNR_RETRY) && a.rnr_retry > 7) return wrong("rnr_retry", a.rnr_retry, 0, 7);
@@ -279,16 +275,13 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* init) {
 	if ((init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && init->create_flags)
 		return log::refuse(EOPNOTSUPP, "ibv_create_qp_ex: create_flags 0x%x are not supported", init->create_flags),
 			   nullptr;
+	// With IBV_QP_INIT_ATTR_PD alone libibverbs calls ibv_create_qp.
+	if (!device_limits().create_qp_ex && init->comp_mask != IBV_QP_INIT_ATTR_PD)
+		return refuse_by_profile(EOPNOTSUPP, "ibv_create_qp_ex: the device's provider lacks it"), nullptr;
 	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
-		constexpr std::uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-		constexpr std::uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-			IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
-		constexpr std::uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-			IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
-		const std::uint64_t allowed = init->qp_type == IBV_QPT_UD ? ud : init->qp_type == IBV_QPT_UC ? uc : rc;
-		if (init->send_ops_flags & ~allowed)
+		if (const std::uint64_t missing = init->send_ops_flags & ~operations_of(init->qp_type))
 			return log::refuse(EOPNOTSUPP, "ibv_create_qp_ex: send_ops_flags 0x%llx are not supported for this qp_type",
-					   static_cast<unsigned long long>(init->send_ops_flags & ~allowed)),
+					   static_cast<unsigned long long>(missing)),
 				   nullptr;
 	}
 	ibv_qp_init_attr basic{

@@ -3,16 +3,28 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "nic/verbs/limits.h"
 
 namespace verbena::verbs {
 namespace {
 
 constexpr const char* verb = "ibv_post_send";
 
+// By opcode.
+constexpr const char* names[] = {"RDMA WRITE", "RDMA WRITE with immediate data", "SEND", "SEND with immediate data",
+	"RDMA READ", "atomics", "atomics", "local invalidate", "memory windows", "SEND with invalidate"};
+
 int refuse_opcode_or_values(const SoftQp& sqp, const ibv_send_wr& wr) {
 	const auto opcode = static_cast<unsigned>(wr.opcode);
+	if (opcode <= IBV_WR_SEND_WITH_INV && !(sqp.opcodes >> opcode & 1) &&
+		opcodes_of_transport(sqp.public_qp.qp_base.qp_type) >> opcode & 1)
+		return refuse_by_profile(EINVAL, "%s: the device has no %s", verb, names[opcode]);
 	if (opcode > IBV_WR_SEND_WITH_INV || !(sqp.opcodes >> opcode & 1))
 		return log::refuse(EINVAL, "%s: opcode %u is not allowed on a queue pair of this type", verb, opcode);
+	if (wr.opcode == IBV_WR_RDMA_READ && wr.num_sge > sqp.read_segments_max &&
+		sqp.read_segments_max < sqp.send_segments_max)
+		return refuse_by_profile(
+			EINVAL, "%s: num_sge %d > %d of a READ, the device's max_sge_rd", verb, wr.num_sge, sqp.read_segments_max);
 	if (static_cast<unsigned>(wr.num_sge) > sqp.send_segments_max)
 		return log::refuse(EINVAL, "%s: num_sge %d is not in 0 to %d, the queue pair's max_send_sge", verb, wr.num_sge,
 			sqp.send_segments_max);
@@ -31,7 +43,7 @@ int refuse_opcode_or_values(const SoftQp& sqp, const ibv_send_wr& wr) {
 }  // namespace
 
 int refuse_send(const SoftQp& sqp, const ibv_send_wr* wr, int error) {
-	if (!log::wants_reasons()) return errno = error;
+	if (!log::wants_reasons() && !log::enabled(log::Level::warn)) return errno = error;
 	if (error == EFAULT) return log::refuse(error, "%s: the inline data cannot be read", verb);
 	if (error == ENOMEM && wr && wr->send_flags & IBV_SEND_INLINE) {
 		std::uint64_t length = 0;

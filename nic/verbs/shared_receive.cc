@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "nic/verbs/checked.h"
+#include "nic/verbs/limits.h"
 #include "nic/verbs/objects.h"
 #include "nic/verbs/provider.h"
 
@@ -11,11 +12,14 @@ namespace verbena::verbs {
 
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* init) {
 	const ibv_srq_attr& wanted = init->attr;
-	if (wanted.max_wr == 0 || wanted.max_wr > static_cast<unsigned>(limits::srq_wr) ||
-		wanted.max_sge > static_cast<unsigned>(limits::sge))
-		return log::refuse(EINVAL, "ibv_create_srq: max_wr %u is not in 1 to %d, or max_sge %u above %d", wanted.max_wr,
-				   limits::srq_wr, wanted.max_sge, limits::sge),
-			   nullptr;
+	const profile::Limits& most = device_limits();
+	if (!most.srq)
+		return refuse_by_profile(EOPNOTSUPP, "ibv_create_srq: the device has no shared receive queues"), nullptr;
+	if (wanted.max_wr == 0) return log::refuse(EINVAL, "ibv_create_srq: max_wr is 0"), nullptr;
+	if (wanted.max_wr > most.max_srq_wr)
+		return refuse_figure("ibv_create_srq", "max_wr", wanted.max_wr, most.max_srq_wr), nullptr;
+	if (wanted.max_sge > most.max_srq_sge)
+		return refuse_figure("ibv_create_srq", "max_sge", wanted.max_sge, most.max_srq_sge), nullptr;
 	auto srq = std::make_unique<SoftSrq>();
 	srq->queue = std::make_unique<queues::ReceiveQueue>(wanted.max_wr, std::max(wanted.max_sge, 1u));
 	srq->queue->shared = true;
