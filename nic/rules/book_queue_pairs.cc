@@ -261,8 +261,8 @@ void Book::sends_posted(Handle handle, std::span<const SendFacts> requests, cons
 			.signaled = qp->facts.signal_all || facts.flags & queues::send_signaled,
 			.is_inline = is_inline};
 		check_send(*qp, next, facts.flags, caller);
-		// A datagram is sent once, so a program may take the peer's answer as the end of an unsignaled
-		// one.
+		// A datagram is sent once, so a program may take the peer's answer as the end of an
+		// unsignaled one.
 		if (!is_inline && !next.reads() && (next.signaled || qp->facts.type != IBV_QPT_UD))
 			next.digest = digest_of(next.segments);
 		if (next.signaled) {

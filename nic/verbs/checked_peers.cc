@@ -15,7 +15,7 @@ namespace {
 // A peer that does not answer is asked this many times.
 constexpr unsigned tries_max = 8;
 
-// How often each queue pair's peer was asked; tries_max once they were compared.
+// The number of times that each queue pair's peer was asked; tries_max once they were compared.
 std::map<std::uint32_t, unsigned>& tries() {
 	static auto& instance = *new std::map<std::uint32_t, unsigned>;
 	return instance;

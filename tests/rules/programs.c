@@ -548,7 +548,8 @@ static void thread_unsafe_td(bool fixed) {
 	_Exit(0);
 }
 
-// Connects both ends with these attributes of end `a`, and waits until the checker has compared them.
+// Connects both ends with these attributes of end `a`, and waits until the checker has compared
+// them.
 static void connect_with(struct pair *pair, enum ibv_mtu mtu, int max_rd_atomic) {
 	struct end *const ends[2] = {&pair->a, &pair->b};
 	for (int i = 0; i < 2; ++i) {

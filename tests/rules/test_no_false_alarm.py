@@ -13,7 +13,7 @@ from checked import BUILD, ROOT, VERBENA
 sys.path.insert(0, str(ROOT / "tests" / "clients"))
 from pairs import Command, Runner, free_port, run_pair
 
-# Several messages are received into one buffer, which nobody reads.
+# Several messages are received into one buffer, which the program never reads.
 OVERLAP = {"recv-overlap"}
 PAIRS: dict[str, set[str]] = {
     "ibv_rc_pingpong -g 0": set(),
