@@ -335,7 +335,7 @@ private:
 	std::map<std::pair<Handle, pthread_t>, Sleeper> sleepers_;  // by channel
 	std::map<pthread_t, Destroyer> destroyers_;  // that wait for acknowledgements
 	struct Destroying {
-		std::uint64_t serial = 0;  // the number of the object
+		std::uint64_t serial = 0;  // the object's
 		Site site = 0;
 	};
 	std::map<pthread_t, Destroying> destroying_;

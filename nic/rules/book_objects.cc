@@ -17,7 +17,7 @@ const char* name_of(Kind kind) {
 
 namespace {
 
-// The numbers of objects that are remembered after their end.
+// The records of objects that are gone.
 constexpr std::size_t ghosts_max = 65536, retired_max = 4096;
 
 }  // namespace

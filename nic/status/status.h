@@ -7,7 +7,7 @@
 //     counter NAME VALUE
 //     qp QPN TYPE STATE PEER_QPN PEER_PID LINK WAITS SENDS_POSTED SENDS_DONE RECEIVES_POSTED
 //        RECEIVES_TAKEN RETRIES_LEFT UNPOLLED PEER_ADDRESS PATH_MTU MAX_RD_ATOMIC
-//        MAX_DEST_RD_ATOMIC                                               (all on one line)
+//        MAX_DEST_RD_ATOMIC (all on one line)
 //
 // Threads: values and pure functions.
 // Errors: parse() returns nothing if the text is no status; lines that it does not know are left

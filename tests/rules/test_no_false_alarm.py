@@ -13,7 +13,7 @@ from checked import BUILD, ROOT, VERBENA
 sys.path.insert(0, str(ROOT / "tests" / "clients"))
 from pairs import Command, Runner, free_port, run_pair
 
-# Several messages are received into one buffer, which the program does not read.
+# Several messages are received into one buffer, which the program never reads.
 OVERLAP = {"recv-overlap"}
 PAIRS: dict[str, set[str]] = {
     "ibv_rc_pingpong -g 0": set(),
@@ -32,11 +32,12 @@ PAIRS: dict[str, set[str]] = {
     "ucx_perftest -t ucp_put_bw -n 500 -s 65536": set(),
     "ucx_perftest -t ucp_fadd -n 1000 -s 8": set(),
 }
-OWN = {
-    "bench rcud --sizes 64,8K --windows 16 --iters 2000 --warmup 100 --reps 1 --quiet": set(),
+OWN: dict[str, set[str]] = {
+    # A window of the sender's alone leaves it to RNR NAKs to slow it down: the cell is there to show it.
+    "bench rcud --sizes 64,8K --windows 16 --iters 2000 --warmup 100 --reps 1 --quiet": {"rq-starved-rnr"},
     "bench scale --clients 4 --transport rdma --seconds 0.3 --warmup 0 --reps 1 --quiet": set(),
     "bench rpc --sizes 128,256K --concurrency 4 --transport rdma --duration 0.3 --warmup 0 --reps 1 --quiet": set(),
-    "bench kv --quiet": set(),
+    "bench kv --sizes 64,64K --window 16 --iters 2000 --reps 1 --quiet": set(),
 }
 
 
@@ -73,4 +74,5 @@ def test_a_program_of_others_breaks_no_other_rule(runner: Runner, tmp_path: Path
 def test_our_own_programs_break_no_rule(runner: Runner, tmp_path: Path, program: str) -> None:
     report = tmp_path / "report.json"
     ran = runner.run([*run_checked(report), str(BUILD / "verbena"), *program.split()])
-    assert rules_in(report) == set() and ran.status == 0, ran
+    found = rules_in(report)
+    assert found <= OWN[program] and ran.status == (86 if found else 0), ran
