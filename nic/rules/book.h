@@ -273,7 +273,10 @@ private:
 	struct Sleeper {
 		Site site;
 		Nanoseconds since;
+		int thread;  // gettid(2)
 		bool reported = false;
+		// A thread that was cancelled does not come back to say so.
+		bool is_there() const;
 	};
 	struct Destroyer {
 		Kind kind;

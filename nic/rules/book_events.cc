@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cinttypes>
 
+#include <unistd.h>
+
 #include "nic/rules/book.h"
 #include "nic/rules/names.h"
 
@@ -12,6 +14,8 @@ namespace {
 constexpr Nanoseconds patience = 2'000'000'000;
 
 }  // namespace
+
+bool Book::Sleeper::is_there() const { return access(text("/proc/self/task/%d", thread).c_str(), F_OK) == 0; }
 
 void Book::completion_queue_made(Handle handle, std::uint32_t entries, Handle channel, Site site) {
 	const std::lock_guard lock(mutex_);
@@ -29,7 +33,7 @@ void Book::armed(Handle handle, std::uint32_t produced, Site site) {
 
 void Book::waits_for_event(Handle channel, std::uint32_t (*taken)(Handle cq), Site site, Nanoseconds now) {
 	const std::lock_guard lock(mutex_);
-	sleepers_.insert_or_assign({channel, pthread_self()}, Sleeper{site, now});
+	sleepers_.insert_or_assign({channel, pthread_self()}, Sleeper{site, now, gettid()});
 	for (const auto& [handle, cq] : completion_queues_) {
 		if (cq.channel != channel || !cq.armed) continue;
 		const auto left = static_cast<std::int32_t>(cq.produced_when_armed - taken(handle));
@@ -67,7 +71,7 @@ void Book::overran(Handle handle) {
 void Book::destroys_channel(Handle channel, Site site) {
 	const std::lock_guard lock(mutex_);
 	for (const auto& [key, sleeper] : sleepers_)
-		if (key.first == channel)
+		if (key.first == channel && sleeper.is_there())
 			findings_.report(Rule::event_after_destroy_thread, site,
 				"the completion channel is destroyed while a thread waits at it",
 				{{"the thread waits here", sleeper.site}});
@@ -108,7 +112,7 @@ void Book::look(Nanoseconds now) {
 		each = destroyers_.erase(each);
 	}
 	for (auto& [key, sleeper] : sleepers_) {
-		if (sleeper.reported || now - sleeper.since < patience) continue;
+		if (sleeper.reported || now - sleeper.since < patience || !sleeper.is_there()) continue;
 		bool any = false, armed = false;
 		for (const auto& [handle, cq] : completion_queues_) {
 			if (cq.channel != key.first) continue;

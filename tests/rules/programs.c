@@ -191,10 +191,9 @@ static void event_after_destroy_thread(bool fixed) {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(pair.context);
 	MUST(channel);
 	pthread_t waiter;
-	if (!fixed) {
-		MUST(pthread_create(&waiter, NULL, wait_for_event, channel) == 0);
-		pause_ms(300);
-	}
+	MUST(pthread_create(&waiter, NULL, wait_for_event, channel) == 0);
+	pause_ms(300);
+	if (fixed) MUST(pthread_cancel(waiter) == 0 && pthread_join(waiter, NULL) == 0);
 	MUST(ibv_destroy_comp_channel(channel) == 0);
 	if (!fixed) _Exit(0);
 	end_pair(&pair);

@@ -33,7 +33,7 @@ PAIRS: dict[str, set[str]] = {
     "ucx_perftest -t ucp_fadd -n 1000 -s 8": set(),
 }
 OWN: dict[str, set[str]] = {
-    # A window of the sender's alone leaves it to RNR NAKs to slow it down: the cell is there to show it.
+    # A window of the sender alone leaves it to RNR NAKs to slow it down, on purpose.
     "bench rcud --sizes 64,8K --windows 16 --iters 2000 --warmup 100 --reps 1 --quiet": {"rq-starved-rnr"},
     "bench scale --clients 4 --transport rdma --seconds 0.3 --warmup 0 --reps 1 --quiet": set(),
     "bench rpc --sizes 128,256K --concurrency 4 --transport rdma --duration 0.3 --warmup 0 --reps 1 --quiet": set(),
