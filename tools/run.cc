@@ -10,8 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "lib/metrics/export.h"
+#include "tools/adversary_options.h"
 #include "tools/child.h"
 #include "tools/commands.h"
 #include "tools/fault_options.h"
@@ -26,6 +28,7 @@ struct RunOptions {
 	std::string devices;
 	std::string log;
 	std::vector<std::string> faults;
+	std::optional<std::string> adversary;
 	TraceOptions trace;
 	std::string metrics;  // [HOST:]PORT; empty: none
 	bool stats = false;
@@ -39,6 +42,11 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
 		setenv("VERBENA_FAULTS", faults->text.c_str(), 1);
 		// A program that is killed prints no line at its end.
 		if (faults->drawn) fmt::print(stderr, "verbena: --faults seed={}\n", *faults->drawn);
+	}
+	if (options.adversary) {
+		const auto adversary = adversary_text(*options.adversary);
+		if (!adversary) return complain(adversary.error(), usage);
+		setenv("VERBENA_ADVERSARY", adversary->c_str(), 1);
 	}
 	const auto nic = find_nic();
 	if (!nic) return complain(nic.error(), cannot_run);
@@ -127,6 +135,8 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		"  verbena run --metrics 9400 -- ./server          counters and queue pairs for Prometheus\n"
 		"  verbena run --stats -- ./program                print what its NIC has counted, at the end\n"
 		"  verbena run --faults loss=1%,delay=2ms,seed=7 -- ./program    over a bad network (docs/faults.md)\n"
+		"  verbena run --adversary=7 -- ./program          on a NIC that is as unkind as RDMA permits "
+	    "(docs/adversary.md)\n"
 		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
 		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");
 	auto options = std::make_shared<RunOptions>();
@@ -143,6 +153,14 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		   "may be repeated (VERBENA_FAULTS)")
 		->type_name("LIST")
 		->allow_extra_args(false);
+	sub->add_option_function<std::string>(
+		   "--adversary", [options](const std::string& text) { options->adversary = text; },
+		   "Behave as badly as RDMA permits, by this seed or a random one: bytes come late and in any order, "
+		   "completions late and in bursts (docs/adversary.md); tso, iba or loose says what is permitted "
+		   "(VERBENA_ADVERSARY)")
+		->type_name("[=SEED][:MODEL]")
+		->expected(0, 1)
+		->run_callback_for_default();
 	add_trace_options(*sub, *options);
 	add_watch_options(*sub, *options);
 	sub->callback([options, &action, &program] {

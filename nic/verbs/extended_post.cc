@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "nic/memory/guarded_copy.h"
+#include "nic/verbs/adverse_path.h"
 #include "nic/verbs/fill_wqe.h"
 #include "nic/verbs/objects.h"
 #include "nic/verbs/traced_path.h"
@@ -208,6 +209,7 @@ void fill_extended_post(SoftQp& sqp) {
 	q.wr_complete = complete;
 	q.wr_abort = abort_build;
 	trace_extended_post(sqp);
+	adverse_extended_post(sqp);
 }
 
 }  // namespace verbena::verbs

@@ -20,6 +20,7 @@
 #include "nic/heap/heap.h"
 #include "nic/trace/trace.h"
 #include "nic/ucma/interpose.h"
+#include "nic/verbs/adverse_path.h"
 #include "nic/verbs/devices.h"
 #include "nic/verbs/fault_injection.h"
 #include "nic/verbs/open_counters.h"
@@ -198,15 +199,18 @@ std::expected<engine::Engine*, int> process_engine() {
 	p.fork_handler = true;
 	auto network = network_of_environment();
 	if (!network) return std::unexpected(network.error());
+	const auto adverse = read_adversary();
+	if (!adverse) return std::unexpected(adverse.error());
 	auto started = engine::Engine::start({deliver_completion_event, deliver_async_event, deliver_connection_event,
 											 interfaces_changed, show_counters, status_text},
-		std::move(*network));
+		std::move(*network), !*adverse);
 	if (!started) {
 		engine::explain_no_start(started.error());
 		return std::unexpected(started.error());
 	}
 	p.engine = std::move(*started);
 	trace_transport(*p.engine);
+	begin_adversary(*p.engine);
 	log::debug("the NIC has started in process %d", getpid());
 	// A change before this moment was not reported.
 	p.interfaces_known = false;
@@ -300,6 +304,7 @@ void print_stats(engine::Engine& engine) {
 	Process& p = process();
 	if (p.engine && std::getenv("VERBENA_STATS")) engine::attempt([&] { print_stats(*p.engine); });
 	if (p.kernel) engine::attempt([&] { p.kernel->disconnect_all(); });
+	engine::attempt([] { end_adversary(); });
 	if (p.engine) engine::attempt([&] { p.engine->leave_behind_nothing(); });
 	if (p.engine && p.engine->network()) engine::attempt([&] { report_faults(*p.engine); });
 }
