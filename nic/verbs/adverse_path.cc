@@ -130,16 +130,20 @@ int adverse_poll_cq(ibv_cq* public_cq, int count, ibv_wc* wc) noexcept {
 
 int adverse_req_notify_cq(ibv_cq* public_cq, int solicited_only) noexcept {
 	SoftCq& cq = SoftCq::of(public_cq);
-	cq.gate->arm(cq.queue->unpolled());
 	if (cq.gate->is_spurious())
 		cq.engine->control([&](adapter::ChannelAdapter& adapter) { adapter.context().raised_queues.add(*cq.queue); });
-	if (!cq.gate->is_strict()) return plain.req_notify_cq(public_cq, solicited_only);
-	// The first request reports the completions that are in the queue, and its event is dropped.
-	const queues::Armed armed = solicited_only ? queues::Armed::solicited_only : queues::Armed::next;
-	cq.engine->control([&](adapter::ChannelAdapter& adapter) {
-		if (cq.queue->arm(armed) && cq.queue->arm(armed)) adapter.context().raised_queues.add(*cq.queue);
-	});
-	cq.engine->arm();
+	if (cq.gate->is_strict()) {
+		// The first request reports the completions that are in the queue, and its event is dropped.
+		const queues::Armed armed = solicited_only ? queues::Armed::solicited_only : queues::Armed::next;
+		cq.engine->control([&](adapter::ChannelAdapter& adapter) {
+			if (cq.queue->arm(armed) && cq.queue->arm(armed)) adapter.context().raised_queues.add(*cq.queue);
+		});
+		cq.engine->arm();
+	} else {
+		plain.req_notify_cq(public_cq, solicited_only);
+	}
+	// After the request: a completion that came just before it must not be hidden.
+	cq.gate->arm(cq.queue->unpolled());
 	return 0;
 }
 
