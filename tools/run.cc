@@ -135,8 +135,7 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		"  verbena run --metrics 9400 -- ./server          counters and queue pairs for Prometheus\n"
 		"  verbena run --stats -- ./program                print what its NIC has counted, at the end\n"
 		"  verbena run --faults loss=1%,delay=2ms,seed=7 -- ./program    over a bad network (docs/faults.md)\n"
-		"  verbena run --adversary=7 -- ./program          on a NIC that is as unkind as RDMA permits "
-	    "(docs/adversary.md)\n"
+		"  verbena run --adversary=7 -- ./program          as unkind as RDMA permits (docs/adversary.md)\n"
 		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
 		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");
 	auto options = std::make_shared<RunOptions>();

@@ -133,7 +133,7 @@ int adverse_req_notify_cq(ibv_cq* public_cq, int solicited_only) noexcept {
 	if (cq.gate->is_spurious())
 		cq.engine->control([&](adapter::ChannelAdapter& adapter) { adapter.context().raised_queues.add(*cq.queue); });
 	if (cq.gate->is_strict()) {
-		// The first request reports the completions that are in the queue, and its event is dropped.
+		// The first request reports the completions in the queue, and its event is dropped.
 		const queues::Armed armed = solicited_only ? queues::Armed::solicited_only : queues::Armed::next;
 		cq.engine->control([&](adapter::ChannelAdapter& adapter) {
 			if (cq.queue->arm(armed) && cq.queue->arm(armed)) adapter.context().raised_queues.add(*cq.queue);
