@@ -157,12 +157,13 @@ bool Adversary::place(std::byte* to, const std::byte* from, std::size_t n) {
 bool Adversary::begin_atomic(const std::uint64_t* at) {
 	placement_.drain_atomics(at);
 	QueuePair* const qp = adapter_.queue_pairs().find({arrival.source.qpn});
-	return arrival.bits % 2 != 0 && qp && park(*qp, delay_of(arrival.bits >> 8));
+	if (arrival.bits % 2 == 0 || !qp || !park(*qp, delay_of(arrival.bits >> 8))) return false;
+	note_due();
+	return true;
 }
 
 void Adversary::end_atomic_later(std::uint64_t* at, std::uint64_t value) {
 	placement_.store_later(arrival.source, at, value);
-	note_due();
 }
 
 bool Adversary::arrived(const transport::Outlet& from, const wire::Slot& slot, const std::byte* payload,

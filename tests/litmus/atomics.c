@@ -59,8 +59,16 @@ static void unlock(struct side* s) {
 }
 static bool locked_without_data(SIDES) { return (void)second, first->r[0] == 0; }
 
+/* Regression: the response of a compare that failed was held back for ever. */
+static void compare_in_vain(struct side* s) {
+	compare_swap(s, q, a, y, 5, 1);
+	poll_sends(s, q);
+}
+static bool swapped(SIDES) { return (void)first, second->final[y] == 1; }
+
 const struct test atomics[] = {
 	{"L22", add_on_both_queues, nothing, one_is_lost, 0, {0}, 0},
+	{"L22-miss", compare_in_vain, nothing, swapped, 0, {0}, 0},
 	{"L23", add, add_here, one_is_lost, 0, {0}, 0},
 	{"L24", add_once, store_ten, ten_is_lost, 0, {0}, 0},
 	{"L25", add_and_put, nothing, ten_is_lost, 0, {0}, 0},
