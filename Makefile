@@ -95,6 +95,9 @@ inject: build ## make each system call of the NIC fail in turn (strace), under p
 	@$(NEEDS) inject
 	@$(PYTHON) tests/inject/run.py --build $(BUILD) --json $(BUILD)/inject.json
 
+litmus: build ## run the litmus tests of docs/memory-model.md under the adversary, 10,000 rounds a model; takes half an hour
+	@VERBENA_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -B tests/litmus/run.py
+
 bench: programs ## measure all four systems quickly (minutes); tables, plots and a page in build/results/
 	@$(NEEDS) bench
 	@$(PYTHON) -B bench/all/run $(BUILD)

@@ -25,6 +25,7 @@ using Action = std::function<int()>;
 using ProgramWords = std::vector<std::string>;
 
 CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program);
+CLI::App* add_explore(CLI::App& app, Action& action, const ProgramWords& program);
 void add_why(CLI::App& app, Action& action);
 void add_timeline(CLI::App& app, Action& action);
 void add_top(CLI::App& app, Action& action);

@@ -10,8 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "lib/metrics/export.h"
+#include "tools/adversary_options.h"
 #include "tools/checked_run.h"
 #include "tools/child.h"
 #include "tools/commands.h"
@@ -29,6 +31,7 @@ struct RunOptions {
 	std::string log;
 	std::vector<std::string> faults;
 	std::string profile;
+	std::optional<std::string> adversary;
 	TraceOptions trace;
 	CheckOptions check;
 	std::string metrics;  // [HOST:]PORT; empty: none
@@ -45,6 +48,11 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
 		if (faults->drawn) fmt::print(stderr, "verbena: --faults seed={}\n", *faults->drawn);
 	}
 	if (!options.profile.empty()) setenv("VERBENA_PROFILE", options.profile.c_str(), 1);
+	if (options.adversary) {
+		const auto adversary = adversary_text(*options.adversary);
+		if (!adversary) return complain(adversary.error(), usage);
+		setenv("VERBENA_ADVERSARY", adversary->c_str(), 1);
+	}
 	const auto nic = find_nic();
 	if (!nic) return complain(nic.error(), cannot_run);
 	const Program program = look(command);
@@ -112,7 +120,7 @@ void add_check_options(CLI::App& sub, RunOptions& options) {
 	CheckOptions& check = options.check;
 	sub.add_option("--check", check.level,
 		   "Report what the program does against the rules of verbs, at once, and end with status 86 if there is such "
-	       "a "
+		   "a "
 		   "finding: error (the default), also portability, or also advice (docs/check.md)")
 		->type_name("[=LEVEL]")
 		->expected(0, 1)
@@ -158,6 +166,7 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		"  verbena run --check=advice --report r.sarif -- ./program\n"
 		"  verbena run --profile e810 -- ./program         with the limits of a device (docs/profiles.md)\n"
 		"  verbena run --profile=list                      print the devices and their limits\n"
+		"  verbena run --adversary=7 -- ./program          as unkind as RDMA permits (docs/adversary.md)\n"
 		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
 		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");
 	auto options = std::make_shared<RunOptions>();
@@ -176,8 +185,16 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		->allow_extra_args(false);
 	sub->add_option("--profile", options->profile,
 		   "The device whose limits the software devices report and enforce; list: print the profiles "
-	       "(VERBENA_PROFILE)")
+		   "(VERBENA_PROFILE)")
 		->type_name("NAME");
+	sub->add_option_function<std::string>(
+		   "--adversary", [options](const std::string& text) { options->adversary = text; },
+		   "Behave as badly as RDMA permits, by this seed or a random one: bytes come late and in any order, "
+		   "completions late and in bursts (docs/adversary.md); tso, iba or loose says what is permitted "
+		   "(VERBENA_ADVERSARY)")
+		->type_name("[=SEED][:MODEL]")
+		->expected(0, 1)
+		->run_callback_for_default();
 	add_trace_options(*sub, *options);
 	add_check_options(*sub, *options);
 	add_watch_options(*sub, *options);

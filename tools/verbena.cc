@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
 		"Examples:\n"
 		"  verbena run -- ibv_devinfo -v           run any verbs program, unmodified, on the software NIC\n"
 		"  verbena run --trace -- ./program        print every verb, request and packet at the end\n"
+		"  verbena explore -- ./program            search for bugs of ordering, on an unkind NIC\n"
 		"  verbena devices                         list the RDMA devices, and the one chosen by default\n"
 		"  verbena self-test                       say whether RDMA programs run here, and how fast\n"
 		"  verbena bench rcud --md -               RC against UD between two processes of this machine\n"
@@ -45,6 +46,7 @@ int main(int argc, char** argv) {
 	Action action;
 	ProgramWords program;
 	const CLI::App* const run = add_run(app, action, program);
+	const CLI::App* const explore = add_explore(app, action, program);
 	add_why(app, action);
 	add_timeline(app, action);
 	add_top(app, action);
@@ -70,7 +72,7 @@ int main(int argc, char** argv) {
 	});
 
 	std::vector<std::string> words(argv + 1, argv + argc);
-	for (const CLI::App* const each : {run, doctor, report})
+	for (const CLI::App* const each : {run, explore, doctor, report})
 		if (!words.empty() && words.front() == each->get_name()) program = cut_program_words(*each, words, 1);
 	std::ranges::reverse(words);  // the order that the parser wants
 	add_version_and_advice(app);

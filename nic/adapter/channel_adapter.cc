@@ -30,17 +30,6 @@ bool can_receive(const QueuePair& qp) {
 	return qp.state == QpState::rts || qp.state == QpState::rtr || qp.state == QpState::sqd || qp.state == QpState::sqe;
 }
 
-// Removes `node` from a singly linked list; no effect if it is not on the list.
-template <class Node, Node* Node::* next> void unlink(Node*& first, Node*& last, Node& node) {
-	Node* before = nullptr;
-	for (Node* at = first; at; before = at, at = at->*next) {
-		if (at != &node) continue;
-		(before ? before->*next : first) = at->*next;
-		if (last == at) last = before;
-		return;
-	}
-}
-
 }  // namespace
 
 QueuePair* ChannelAdapter::create_qp(const QpInit& init) {
@@ -119,16 +108,16 @@ void ChannelAdapter::revoke_shared_payloads(QueuePair& qp) {
 // Takes the queue pair off every list of the adapter and its outlet, and stops its timer. Its last
 // answer stays behind.
 void ChannelAdapter::forget(QueuePair& qp) {
+	if (context_.observer) context_.observer->ends(qp);
 	if (const auto last = transport::last_answer(qp)) context_.refuse(*last);
 	context_.timers.cancel(*qp.cold);
 	revoke_shared_payloads(qp);
 	transport::stop_sending(qp);
 	qp.cold->timer_armed = false;
-	if (qp.on_responding_list)
-		unlink<QueuePair, &QueuePair::next_responding>(context_.responding_first, context_.responding_last, qp);
+	if (qp.on_responding_list) context_.unschedule_responses(qp);
 	qp.on_responding_list = false;
 	if (Outlet* outlet = qp.cold->waiting_on)
-		unlink<QueuePair, &QueuePair::next_waiting>(outlet->waiting_first, outlet->waiting_last, qp);
+		transport::unlink<&QueuePair::next_waiting>(outlet->waiting_first, outlet->waiting_last, qp);
 	qp.cold->waiting_on = nullptr;
 }
 
@@ -246,8 +235,8 @@ void ChannelAdapter::transmit(QueuePair& qp) {
 
 void ChannelAdapter::handle_slot(
 	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
-	if (context_.observer) [[unlikely]]
-		context_.observer->arrived(from, slot, payload, addresses);
+	if (context_.observer && !context_.observer->arrived(from, slot, payload, addresses)) [[unlikely]]
+		return;
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	QueuePair* qp = table_.find(slot.destination());
 	if (!qp && slot.destination() == wire::multicast_qpn && facts.deth) [[unlikely]]
@@ -293,8 +282,8 @@ void ChannelAdapter::note_diagnosis(const Outlet& from, QueuePair* qp, const wir
 void ChannelAdapter::handle_shared(
 	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& shared_by) {
 	static constexpr wire::AddressPair no_addresses{};
-	if (context_.observer) [[unlikely]]
-		context_.observer->arrived(from, slot, payload, no_addresses);
+	if (context_.observer && !context_.observer->arrived(from, slot, payload, no_addresses)) [[unlikely]]
+		return;
 	QueuePair* qp = table_.find(slot.destination());
 	if (!qp || !can_receive(*qp) || qp->type != QpType::rc || qp->outlet->peer != from.peer)
 		++context_.counters.dropped_wrong_state;

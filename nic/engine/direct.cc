@@ -16,11 +16,9 @@ constexpr int turns_at_post = 7;
 // middle, or is stopped, may need any time, and its pages are taken away instead.
 constexpr Nanoseconds withdrawal_patience = 2'000'000;
 
-void Engine::begin_direct() {
+void Engine::begin_direct(bool allowed) {
 	const char* const wanted = std::getenv("VERBENA_DIRECT");
-	if (wanted && std::strcmp(wanted, "0") == 0) return;
-	// A checker (nic/rules) sees only requests that arrive.
-	if (const char* const checked = std::getenv("VERBENA_CHECK"); checked && *checked) return;
+	if (!allowed || (wanted && std::strcmp(wanted, "0") == 0)) return;
 	adapter_.context().rights.attach(own_.rights());
 	neighbours_.use_direct();
 }

@@ -38,7 +38,7 @@ constexpr std::uint32_t polls_until_busy = 64;
 
 }  // namespace
 
-Engine::Engine(Events events, OwnProgress own, EpollSet epoll, std::unique_ptr<faults::Network> network)
+Engine::Engine(Events events, OwnProgress own, EpollSet epoll, std::unique_ptr<faults::Network> network, bool direct)
 	: adapter_(secure_random<std::uint64_t>(), monotonic_now()),
 	  events_(events),
 	  own_(std::move(own)),
@@ -46,7 +46,7 @@ Engine::Engine(Events events, OwnProgress own, EpollSet epoll, std::unique_ptr<f
 	  network_(std::move(network)),
 	  neighbours_(adapter_, epoll_, own_, remotes_),
 	  remotes_(*this, adapter_, neighbours_, epoll_, network_.get()) {
-	begin_direct();
+	begin_direct(direct);
 	own_.page().wire_only.store(network_ != nullptr, std::memory_order_relaxed);
 	adapter_.context().clock = monotonic_now;
 	adapter_.context().explain = explainer;
@@ -68,12 +68,13 @@ Engine::Engine(Events events, OwnProgress own, EpollSet epoll, std::unique_ptr<f
 	};
 }
 
-std::expected<std::unique_ptr<Engine>, int> Engine::start(Events events, std::unique_ptr<faults::Network> network) {
+std::expected<std::unique_ptr<Engine>, int> Engine::start(
+	Events events, std::unique_ptr<faults::Network> network, bool direct) {
 	auto own = OwnProgress::create();
 	if (!own) return std::unexpected(own.error());
 	auto epoll = EpollSet::create();
 	if (!epoll) return std::unexpected(epoll.error());
-	std::unique_ptr<Engine> engine(new Engine(events, std::move(*own), std::move(*epoll), std::move(network)));
+	std::unique_ptr<Engine> engine(new Engine(events, std::move(*own), std::move(*epoll), std::move(network), direct));
 	engine->refresh_clock();
 	engine->progress_ = std::make_unique<Progress>(*engine, engine->own_, engine->epoll_, events);
 	if (const int error = engine->progress_->start()) return std::unexpected(error);

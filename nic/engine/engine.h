@@ -62,8 +62,9 @@ public:
 	};
 
 	// `network`: the faults that the process's packets meet; null: none. All its packets then take
-	// UDP, also those to this host.
-	static std::expected<std::unique_ptr<Engine>, int> start(Events, std::unique_ptr<faults::Network> network = {});
+	// UDP, also those to this host. `direct`: peers of this host may execute operations in memory.
+	static std::expected<std::unique_ptr<Engine>, int> start(
+		Events, std::unique_ptr<faults::Network> network = {}, bool direct = true);
 	~Engine();
 	Engine(const Engine&) = delete;
 	Engine& operator=(const Engine&) = delete;
@@ -204,7 +205,7 @@ public:
 	Neighbours& neighbours() { return neighbours_; }
 
 private:
-	Engine(Events events, OwnProgress own, EpollSet epoll, std::unique_ptr<faults::Network> network);
+	Engine(Events events, OwnProgress own, EpollSet epoll, std::unique_ptr<faults::Network> network, bool direct);
 
 	// These six do not throw: a step that finds no memory is left for the next pass.
 	bool pass() noexcept;  // under the lock; true: packets moved
@@ -213,7 +214,7 @@ private:
 	void leave() noexcept;  // unlocks, and serves the doorbells that rang meanwhile
 	void ring_doorbells() noexcept;
 	bool take_turns(transport::QueuePair& qp) noexcept;
-	void begin_direct();
+	void begin_direct(bool allowed);
 	bool is_wire_only(Place);  // the queue pairs of its owner are reached by UDP alone
 	void no_memory() noexcept;  // to call when a step of a pass threw
 	void deliver_touched();

@@ -1,5 +1,7 @@
 #include "nic/memory/guarded_copy.h"
 
+#include <utility>
+
 #ifndef __x86_64__
 #error \
 	"guarded_copy: write the routines for this architecture (and a release fence before the last store, if it needs one)"
@@ -227,6 +229,8 @@ namespace detail {
 // Initialized at compile time, so that a call from a constructor that runs before choose_copy()
 // works too.
 constinit CopyFunction* guarded_copy_chosen = verbena_guarded_copy_sse2;
+static constinit auto* guarded_compare_swap_chosen = verbena_guarded_compare_swap;
+static constinit auto* guarded_fetch_add_chosen = verbena_guarded_fetch_add;
 
 [[gnu::constructor]] static void choose_copy() {
 	__builtin_cpu_init();
@@ -236,11 +240,17 @@ constinit CopyFunction* guarded_copy_chosen = verbena_guarded_copy_sse2;
 }  // namespace detail
 
 bool guarded_compare_swap(std::uint64_t* at, std::uint64_t compare, std::uint64_t swap, std::uint64_t& original) {
-	return verbena_guarded_compare_swap(at, compare, swap, &original);
+	return detail::guarded_compare_swap_chosen(at, compare, swap, &original);
 }
 
 bool guarded_fetch_add(std::uint64_t* at, std::uint64_t add, std::uint64_t& original) {
-	return verbena_guarded_fetch_add(at, add, &original);
+	return detail::guarded_fetch_add_chosen(at, add, &original);
+}
+
+Routines replace_routines(const Routines& routines) {
+	return {std::exchange(detail::guarded_copy_chosen, routines.copy),
+		std::exchange(detail::guarded_compare_swap_chosen, routines.compare_swap),
+		std::exchange(detail::guarded_fetch_add_chosen, routines.fetch_add)};
 }
 
 bool redirect_if_guarded(ucontext_t* context) {

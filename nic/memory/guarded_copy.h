@@ -31,6 +31,16 @@ using CopyFunction = bool(void* to, const void* from, std::size_t n);
 extern CopyFunction* guarded_copy_chosen;  // the variant for this CPU, set before main()
 }  // namespace detail
 
+// The routines behind the functions below. The last argument of the atomics gets the old value.
+struct Routines {
+	bool (*copy)(void* to, const void* from, std::size_t n);
+	bool (*compare_swap)(std::uint64_t* at, std::uint64_t compare, std::uint64_t swap, std::uint64_t* original);
+	bool (*fetch_add)(std::uint64_t* at, std::uint64_t add, std::uint64_t* original);
+};
+// Replaces the routines and returns the earlier ones, which a decorator calls (nic/adversary). To
+// call before another thread can be in one.
+Routines replace_routines(const Routines&);
+
 // Copies n bytes; source and destination must not overlap. Returns false if a page was missing or
 // forbade the access; bytes copied before that stay.
 [[nodiscard]] inline bool guarded_copy(void* to, const void* from, std::size_t n) {

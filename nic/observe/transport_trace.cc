@@ -82,7 +82,7 @@ void TransportTrace::sent(
 				 : addresses_of(adapter_.queue_pairs().find({source}), false));
 }
 
-void TransportTrace::arrived(
+bool TransportTrace::arrived(
 	const Outlet& from, const Slot& slot, const std::byte* payload, const wire::AddressPair& pair) noexcept {
 	Record record = record_of(Kind::arrived, slot, slot.length, from.lossless);
 	const QueuePair* const qp = adapter_.queue_pairs().find(slot.destination());
@@ -93,6 +93,7 @@ void TransportTrace::arrived(
 		: qp                  ? qp->destination_qpn
 							  : 0;
 	write_packet(record, slot, {payload, payload ? slot.length : 0}, datagram ? pair : addresses_of(qp, true));
+	return true;
 }
 
 void TransportTrace::acknowledged(const QueuePair& qp, std::uint8_t syndrome, wire::Psn24 psn) noexcept {

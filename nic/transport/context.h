@@ -89,6 +89,17 @@ enum class ErrorCause : std::uint8_t {
 	injected,  // a fault of `verbena run --faults`
 };
 
+// Takes the queue pair off a list of which `next` is the link; no effect if it is not on the list.
+template <QueuePair* QueuePair::* next> void unlink(QueuePair*& first, QueuePair*& last, QueuePair& qp) {
+	QueuePair* before = nullptr;
+	for (QueuePair* at = first; at; before = at, at = at->*next) {
+		if (at != &qp) continue;
+		(before ? before->*next : first) = at->*next;
+		if (last == at) last = before;
+		return;
+	}
+}
+
 struct Context;
 
 // Gets each failure, to explain it to people; null functions are not called.
@@ -231,6 +242,11 @@ struct Context {
 		responding_last = &qp;
 	}
 
+	// Takes `qp` off the list of queue pairs with responses to send; the mark stays.
+	void unschedule_responses(QueuePair& qp) {
+		unlink<&QueuePair::next_responding>(responding_first, responding_last, qp);
+	}
+
 private:
 	// A pass must not fail half-way: an element that finds no memory is left out.
 	template <class Element> static bool append(std::vector<Element>& to, const Element& element) noexcept {
@@ -248,6 +264,7 @@ private:
 	// the same region or window, and the change withdraws all of them.
 	bool withdrawn(bool done, std::uint32_t key) {
 		if (!done) return false;
+		if (observer) observer->withdrawn();
 		rights.withdraw_key(key);
 		for (Outlet* outlet : sharing_outlets)
 			outlet->slots.revoke([key](std::uint32_t shared_by, wire::Qpn) { return shared_by >> 8 == key >> 8; });

@@ -195,6 +195,7 @@ void enter_error(Context& context, QueuePair& qp, ErrorCause cause) {
 		context.explain.flush(
 			context, qp, cause, sends, (own ? qp.receive_queue->posted() : 0) + (qp.receive != nullptr));
 	}
+	if (context.observer) context.observer->ends(qp);
 	qp.state = QpState::error;
 	publish_rights(context, qp);
 	qp.blocked &= blocked_ring;  // the QP stays on its outlet's waiting list

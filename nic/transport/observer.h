@@ -1,5 +1,5 @@
 // An observer of what the transport does: packets, the ends of requests, and waits. A trace is one
-// (nic/observe).
+// (nic/observe), and so is the adversary, which also takes packets away (nic/adversary).
 //
 // The context of an adapter has at most one (Context::observer). Without one, each place that would
 // call it costs one comparison with null.
@@ -29,7 +29,8 @@ public:
 	// A slot of `length` bytes was written to the outlet by the queue pair `source`, or 0. Packets
 	// between hosts leave later.
 	virtual void sent(const Outlet&, const wire::Slot&, std::uint32_t length, std::uint32_t source) noexcept = 0;
-	virtual void arrived(
+	// Before the packet is handled. False: the observer has taken it away, and it counts as lost.
+	virtual bool arrived(
 		const Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair&) noexcept = 0;
 	// Same host: an acknowledgement that is no packet.
 	virtual void acknowledged(const QueuePair&, std::uint8_t syndrome, wire::Psn24) noexcept = 0;
@@ -41,6 +42,10 @@ public:
 	virtual void received(const queues::Completion&) noexcept = 0;
 	// The requester waits, for `pause` nanoseconds or, if it is 0, until an event.
 	virtual void waits(const QueuePair&, Waits, Nanoseconds pause) noexcept = 0;
+	// The queue pair is about to be destroyed or reset, or to enter the error state.
+	virtual void ends(QueuePair&) noexcept {}
+	// A right to memory was withdrawn; the verb that did so has not returned yet.
+	virtual void withdrawn() noexcept {}
 
 protected:
 	~Observer() = default;

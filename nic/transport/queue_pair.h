@@ -45,6 +45,7 @@ enum Blocked : std::uint8_t {
 	// The window is full, or a direct operation awaits the end of those in the ring (direct.h). The
 	// next acknowledgement unblocks it.
 	blocked_window = 4,
+	blocked_held = 8,  // an observer holds the requests back, and clears the bit (nic/adversary)
 };
 
 // Bits: the acknowledgement that a responder has yet to send. READ and atomic responses are in

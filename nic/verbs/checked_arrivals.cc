@@ -87,7 +87,6 @@ void CheckedArrivals::arrived(
 void check_arrivals(engine::Engine& engine) {
 	if (!checked()) return;
 	engine.control([](adapter::ChannelAdapter& adapter) {
-		adapter.context().keys.use_distinct_keys();
 		// Never destroyed, as the process's engine is not either. A trace has the place already.
 		if (!adapter.context().observer) adapter.context().observer = new CheckedArrivals(adapter);
 	});

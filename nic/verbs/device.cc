@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "nic/presence/device_descriptor.h"
+#include "nic/verbs/adverse_path.h"
 #include "nic/verbs/boundary.h"
 #include "nic/verbs/checked.h"
 #include "nic/verbs/checked_path.h"
@@ -51,6 +52,7 @@ void fill_operations(SoftContext& context) {
 	ops.post_recv = post_recv;
 	ops.post_srq_recv = post_srq_recv;
 	trace_data_path(ops);
+	adverse_data_path(ops);
 	check_data_path(ops);
 	ops.alloc_mw = guarded<alloc_mw>;
 	ops.bind_mw = guarded<bind_mw>;

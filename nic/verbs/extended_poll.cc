@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "base/log.h"
+#include "nic/verbs/adverse_path.h"
 #include "nic/verbs/checked_path.h"
 #include "nic/verbs/objects.h"
 #include "nic/verbs/traced_path.h"
@@ -66,6 +67,7 @@ void fill_extended_poll(SoftCq& cq) {
 	q.read_completion_ts = [](ibv_cq_ex*) { return clock_ns(CLOCK_MONOTONIC); };
 	q.read_completion_wallclock_ns = [](ibv_cq_ex*) { return clock_ns(CLOCK_REALTIME); };
 	trace_extended_poll(cq);
+	adverse_extended_poll(cq);
 	check_extended_poll(cq);
 }
 

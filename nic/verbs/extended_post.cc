@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "nic/memory/guarded_copy.h"
+#include "nic/verbs/adverse_path.h"
 #include "nic/verbs/checked_path.h"
 #include "nic/verbs/fill_wqe.h"
 #include "nic/verbs/objects.h"
@@ -209,6 +210,7 @@ void fill_extended_post(SoftQp& sqp) {
 	q.wr_complete = complete;
 	q.wr_abort = abort_build;
 	trace_extended_post(sqp);
+	adverse_extended_post(sqp);
 	check_extended_post(sqp);
 }
 

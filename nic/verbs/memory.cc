@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "nic/engine/boundary.h"
 #include "nic/heap/heap.h"
+#include "nic/verbs/adverse_path.h"
 #include "nic/verbs/checked.h"
 #include "nic/verbs/direct.h"
 #include "nic/verbs/limits.h"
@@ -37,7 +38,7 @@ constexpr std::size_t shared_bytes_min = 64 << 10;
 
 // The file that holds the memory, if a peer may read it and can map it (docs/decisions/0016).
 std::optional<engine::Backing> backing_of(const void* address, std::size_t length, unsigned access) {
-	if (length < wire::Direction::shared_payload_bytes_min || length == SIZE_MAX ||
+	if (is_adverse() || length < wire::Direction::shared_payload_bytes_min || length == SIZE_MAX ||
 		!(access & (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)))
 		return std::nullopt;
 	if (const auto place = heap::find(address, length))

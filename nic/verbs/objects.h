@@ -22,6 +22,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/cache_aligned.h"
+#include "nic/adversary/gate.h"
 #include "nic/engine/engine.h"
 #include "nic/engine/interfaces.h"
 #include "nic/engine/shared_files.h"
@@ -146,6 +147,7 @@ struct alignas(64) SoftCq : CacheAligned {
 	std::atomic<bool> event_queued{false};  // the channel's queue has an event of this queue
 	std::atomic<int> users{0};
 	queues::Completion current{};  // the completion that the extended poll reads
+	std::unique_ptr<adversary::Gate> gate;  // null without an adversary
 
 	static SoftCq& of(ibv_cq* cq) { return around<SoftCq>(cq, offsetof(SoftCq, public_cq)); }
 	static SoftCq& of(ibv_cq_ex* cq) { return around<SoftCq>(cq, offsetof(SoftCq, public_cq)); }

@@ -20,6 +20,7 @@
 #include "nic/heap/heap.h"
 #include "nic/trace/trace.h"
 #include "nic/ucma/interpose.h"
+#include "nic/verbs/adverse_path.h"
 #include "nic/verbs/checked.h"
 #include "nic/verbs/checked_arrivals.h"
 #include "nic/verbs/devices.h"
@@ -27,6 +28,7 @@
 #include "nic/verbs/limits.h"
 #include "nic/verbs/open_counters.h"
 #include "nic/verbs/provider.h"
+#include "nic/verbs/strict.h"
 #include "nic/verbs/traced_path.h"
 
 namespace verbena::verbs {
@@ -204,9 +206,12 @@ std::expected<engine::Engine*, int> process_engine() {
 	if (const int error = check_profile()) return std::unexpected(error);
 	auto network = network_of_environment();
 	if (!network) return std::unexpected(network.error());
+	const auto adverse = read_adversary();
+	if (!adverse) return std::unexpected(adverse.error());
+	if (*adverse) be_strict();
 	auto started = engine::Engine::start({deliver_completion_event, deliver_async_event, deliver_connection_event,
 											 interfaces_changed, show_counters, status_text},
-		std::move(*network));
+		std::move(*network), !*adverse && !checked());  // both need each request to arrive
 	if (!started) {
 		engine::explain_no_start(started.error());
 		return std::unexpected(started.error());
@@ -215,7 +220,10 @@ std::expected<engine::Engine*, int> process_engine() {
 	if (device_limits().read_sink_needs_remote_write)
 		p.engine->control(
 			[](adapter::ChannelAdapter& adapter) { adapter.context().read_sink_access |= memory::remote_write; });
+	if (is_strict())
+		p.engine->control([](adapter::ChannelAdapter& adapter) { adapter.context().keys.use_distinct_keys(); });
 	trace_transport(*p.engine);
+	begin_adversary(*p.engine);
 	check_arrivals(*p.engine);
 	log::debug("the NIC has started in process %d", getpid());
 	// A change before this moment was not reported.
@@ -317,6 +325,7 @@ void print_stats(engine::Engine& engine) {
 	Process& p = process();
 	if (p.engine && std::getenv("VERBENA_STATS")) engine::attempt([&] { print_stats(*p.engine); });
 	if (p.kernel) engine::attempt([&] { p.kernel->disconnect_all(); });
+	engine::attempt([] { end_adversary(); });
 	if (p.engine) engine::attempt([&] { p.engine->leave_behind_nothing(); });
 	if (p.engine && p.engine->network()) engine::attempt([&] { report_faults(*p.engine); });
 }

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 ADAPTER = {"nic/transport", "nic/cm", "nic/wire", "nic/memory", "nic/queues", "base"}
 BELOW_FAULTS = {"nic/adapter", "nic/link", "nic/trace"} | ADAPTER
+BELOW_ADVERSARY = {"nic/adapter"} | ADAPTER
 ENGINE = {"nic/faults", "nic/faults/spec", "nic/status"} | BELOW_FAULTS
 
 EXPERIMENTS = {"bench/rcud", "bench/connect", "bench/scale", "bench/kv", "bench/rpc"}
@@ -38,6 +39,8 @@ FLOORS: dict[str, set[str]] = {
     "nic/transport": {"nic/wire", "nic/memory", "nic/queues", "base"},
     "nic/adapter": ADAPTER,
     "nic/observe": {"nic/trace", "nic/adapter"} | ADAPTER,
+    "nic/adversary/spec": {"base"},
+    "nic/adversary": {"nic/adversary/spec"} | BELOW_ADVERSARY,
     "nic/faults/spec": {"base"},
     "nic/faults": {"nic/faults/spec"} | BELOW_FAULTS,
     "nic/engine": ENGINE,
@@ -49,6 +52,8 @@ FLOORS: dict[str, set[str]] = {
     "nic/verbs": {
         "nic/ucma",
         "nic/engine",
+        "nic/adversary",
+        "nic/adversary/spec",
         "nic/observe",
         "nic/rules",
         "nic/profile",
@@ -94,6 +99,7 @@ FLOORS: dict[str, set[str]] = {
         "nic/status",
         "nic/faults/spec",
         "nic/profile",
+        "nic/adversary/spec",
         "lib/include",
         "lib/metrics",
         "lib/async",

@@ -71,7 +71,7 @@ def test_the_subcommand_and_the_option_print_the_same_version(programs: Programs
         (("verbena", "bnech", "rcud"), "verbena: there is no subcommand 'bnech'; did you mean 'bench'?"),
         (
             ("verbena", "install"),
-            "verbena: there is no subcommand 'install'; there are run, why, timeline, top, devices, doctor,",
+            "verbena: there is no subcommand 'install'; there are run, explore, why, timeline, top, devices,",
         ),
         (("verbena", "bench", "rcud", "--size", "4"), "there is no option '--size'; did you mean '--sizes'?"),
         (("verbena", "check", "a.csv", "b.csv"), "verbena: the argument 'b.csv' was not expected"),

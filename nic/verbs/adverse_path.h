@@ -1,0 +1,28 @@
+// The data path under `verbena run --adversary` (nic/adversary): decorators of the functions of
+// provider.h, in the tables of the contexts, queue pairs and completion queues. Without the option
+// each function here does nothing, and the tables stay as they are.
+//
+// Threads: as the functions that they decorate.
+// Errors: a text with a mistake is named on standard error, and EINVAL keeps the NIC from starting.
+#pragma once
+
+#include <expected>
+
+#include "nic/verbs/objects.h"
+
+namespace verbena::verbs {
+
+// Reads VERBENA_ADVERSARY. True: the NIC is to be unkind.
+std::expected<bool, int> read_adversary();
+bool is_adverse();
+// After the engine has started, and its trace has begun.
+void begin_adversary(engine::Engine&);
+// The process ends: nothing is held back any more. Throws as Engine::leave_behind_nothing().
+void end_adversary();
+
+// Each decorates what is in the table now, so they are called after those of a trace.
+void adverse_data_path(ibv_context_ops&);
+void adverse_extended_post(SoftQp&);
+void adverse_extended_poll(SoftCq&);
+
+}  // namespace verbena::verbs

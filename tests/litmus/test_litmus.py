@@ -1,0 +1,50 @@
+"""The litmus tests under the adversary: permitted outcomes are seen, forbidden ones are not."""
+
+from pathlib import Path
+
+import pytest
+from table import MODELS, PAGE, compile_litmus, rows, run
+
+ROWS = rows(PAGE.read_text(encoding="utf-8"))
+ROUNDS = 60
+# A permitted outcome may be rare: further seeds are tried until each has been seen.
+SEEDS_MAX = 40
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_litmus(tmp_path_factory.mktemp("litmus"))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_permitted_outcomes_are_seen_and_forbidden_ones_never(program: Path, model: str) -> None:
+    forbidden = {row.name for row in ROWS if not row.allowed[model]}
+    missing = {row.name for row in ROWS} - forbidden
+    tests: list[str] = []
+    for seed in range(1, SEEDS_MAX + 1):
+        seen = run(program, f"{seed}:{model}", ROUNDS, tests)
+        wrong = {name: count for name, count in seen.items() if name in forbidden and count}
+        assert wrong == {}, f"seed {seed}"
+        missing -= {name for name, count in seen.items() if count}
+        if not missing:
+            return
+        tests = sorted(missing)
+    pytest.fail(f"never seen: {missing}")
+
+
+def test_the_page_has_each_test_of_the_program(program: Path) -> None:
+    seen = run(program, None, 1, [])
+    assert list(dict.fromkeys(seen)) != []
+    assert sorted(seen) == sorted(row.name for row in ROWS)
+
+
+def test_without_an_adversary_the_nic_is_kind(program: Path) -> None:
+    orderly = ["L8", "L11", "L12", "L25", "ud-lost", "uc-lost"]
+    assert run(program, None, ROUNDS, orderly).total() == 0
+
+
+def test_kinds_that_are_left_out_do_nothing(program: Path) -> None:
+    unseen = ["L1", "L8", "L11", "L12", "L24", "L25", "ud-lost"]
+    assert run(program, "1:tso:only=events", ROUNDS, unseen).total() == 0
+    seen = run(program, "1:tso:only=gather", ROUNDS, ["L1", "L8", "ud-lost"])
+    assert seen["L1"] > 0 and seen["L8"] == seen["ud-lost"] == 0

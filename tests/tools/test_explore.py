@@ -1,0 +1,73 @@
+"""`verbena explore`: finds the planted bug of examples/adversary, and prints what repeats it."""
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from programs import BUILD, ROOT, Programs
+
+LIMIT_S = 120
+
+
+@pytest.fixture(scope="module")
+def mailbox(tmp_path_factory: pytest.TempPathFactory) -> str:
+    program = tmp_path_factory.mktemp("explore") / "mailbox"
+    source = ROOT / "examples" / "adversary" / "mailbox.c"
+    subprocess.run(["gcc", "-O2", "-o", str(program), str(source), "-libverbs"], check=True, timeout=LIMIT_S)
+    return str(program)
+
+
+def test_it_finds_the_bug_of_order_and_its_kind(programs: Programs, mailbox: str, tmp_path: Path) -> None:
+    report = tmp_path / "found.json"
+    ran = programs.run("verbena", "explore", "--runs", "10", "--json", str(report), "--", mailbox, limit_s=LIMIT_S)
+    assert ran.status == 1, ran
+    assert "bytes are old" in ran.out and "it takes: placement\n" in ran.out, ran
+    found = json.loads(report.read_text())
+    assert found["model"] == "tso" and 1 <= found["runs"] <= 10
+    (failure,) = found["failures"]
+    assert failure["takes"] == ["placement"] and failure["failure"] == "exit status 1"
+    # The printed command repeats the failure; the schedule of a busy machine may hide it once.
+    words = shlex.split(failure["command"])
+    assert words[:2] == ["verbena", "run"] and f"repeat it: {failure['command']}\n" in ran.out
+    command = [str(BUILD / "verbena"), *words[1:]]
+    again = [subprocess.run(command, capture_output=True, timeout=LIMIT_S, check=False).returncode for _ in range(5)]
+    assert 1 in again
+
+
+def test_it_finds_nothing_in_the_mended_program(programs: Programs, mailbox: str) -> None:
+    ran = programs.run("verbena", "explore", "--runs", "5", "--", mailbox, "notify", limit_s=LIMIT_S)
+    assert ran.status == 0 and "5 runs under tso, 0 failed\n" in ran.out, ran
+
+
+def test_a_program_that_always_fails_is_said_to(programs: Programs) -> None:
+    ran = programs.run("verbena", "explore", "--", "false")
+    assert ran.status == 3 and "fails on a kind NIC, too: exit status 1" in ran.err, ran
+
+
+def test_a_program_that_hangs_is_ended(programs: Programs) -> None:
+    ran = programs.run("verbena", "explore", "--timeout", "0.2", "--", "sleep", "1000")
+    assert ran.status == 3 and "not done after 0.2 s" in ran.err, ran
+
+
+def test_a_server_runs_beside_the_program(programs: Programs) -> None:
+    port = "7183"
+    server = f"ibv_rc_pingpong -g 0 -n 50 -p {port}"
+    client = ["ibv_rc_pingpong", "-g", "0", "-n", "50", "-p", port, "localhost"]
+    ran = programs.run("verbena", "explore", "--runs", "3", "--server", server, "--", *client, limit_s=LIMIT_S)
+    assert ran.status == 0 and "3 runs under tso, 0 failed\n" in ran.out, ran
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--faults", "seed=7"], "--faults: 'seed=7' cannot be explored"),
+        (["--faults", "los=1%"], "--faults: 'los' is no word of --faults (did you mean 'loss'?)"),
+        (["--model", "tsa"], "--model"),
+        (["--runs", "0"], "--runs"),
+    ],
+)
+def test_a_wrong_option_is_named(programs: Programs, options: list[str], message: str) -> None:
+    ran = programs.run("verbena", "explore", *options, "--", "true")
+    assert ran.status == 2 and message in ran.err, ran

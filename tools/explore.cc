@@ -1,0 +1,233 @@
+// `verbena explore -- PROGRAM` runs a program many times on an unkind NIC and, if asked, on a bad
+// network, each time by another seed. It reduces what made the program fail to the fewest kinds,
+// and prints the command that repeats the failure.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/sizes.h"
+#include "nic/adversary/spec/spec.h"
+#include "nic/faults/spec/spec.h"
+#include "tools/commands.h"
+#include "tools/fault_options.h"
+#include "tools/minimize.h"
+#include "tools/trial.h"
+
+namespace verbena::tools {
+namespace {
+
+constexpr int fails_anyway = impossible_data;
+
+struct ExploreOptions {
+	std::uint64_t runs = 20, first_seed = 1;
+	std::string model = "tso";
+	std::vector<std::string> faults;  // words as of `verbena run --faults`
+	std::string server, json;
+	double timeout_s = 60, server_wait_s = 1;
+	int repeats = 3;
+	bool keep_going = false;
+};
+
+// Kinds of the adversary, and words of --faults, which hold a "=".
+using Items = std::vector<std::string>;
+
+bool is_fault(const std::string& item) { return item.find('=') != item.npos; }
+
+Items all_items(const ExploreOptions& options) {
+	Items items;
+	for (unsigned i = 0; i < adversary::kind_count; ++i)
+		items.emplace_back(adversary::name_of(static_cast<adversary::Kind>(i)));
+	items.insert(items.end(), options.faults.begin(), options.faults.end());
+	return items;
+}
+
+// The options of `verbena run` for these items.
+std::vector<std::string> run_options(const ExploreOptions& options, const Items& items, std::uint64_t seed) {
+	std::vector<std::string> kinds, faults;
+	for (const std::string& item : items) (is_fault(item) ? faults : kinds).push_back(item);
+	std::vector<std::string> words;
+	if (!kinds.empty()) {
+		auto spec = adversary::parse(fmt::format("{}:{}:only={}", seed, options.model, fmt::join(kinds, "+")));
+		words.push_back("--adversary=" + adversary::text_of(*spec));
+	}
+	if (!faults.empty()) words.push_back(fmt::format("--faults={},seed={}", fmt::join(faults, ","), seed));
+	return words;
+}
+
+std::string quoted(const std::string& word) {
+	const auto plain = [](unsigned char c) { return std::isalnum(c) || std::string_view("-_./=:,+%@").contains(c); };
+	if (!word.empty() && std::ranges::all_of(word, plain)) return word;
+	std::string text = "'";
+	for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+	return text + "'";
+}
+
+std::string joined(const std::vector<std::string>& words) {
+	std::string text;
+	for (const std::string& word : words) text += (text.empty() ? "" : " ") + quoted(word);
+	return text;
+}
+
+struct Finding {
+	std::uint64_t seed = 0;
+	Verdict verdict;
+	Items items;
+	std::string command, server_command;
+};
+
+class Exploration {
+public:
+	Exploration(const ExploreOptions& options, const std::vector<std::string>& program)
+		: options_(options), program_(program) {}
+
+	Verdict run(const Items& items, std::uint64_t seed) const {
+		return run_trial({.options = run_options(options_, items, seed),
+			.program = program_,
+			.server = options_.server,
+			.limit = static_cast<Nanoseconds>(options_.timeout_s * 1e9),
+			.server_wait = static_cast<Nanoseconds>(options_.server_wait_s * 1e9)});
+	}
+
+	Finding reduce(std::uint64_t seed, Verdict verdict) const {
+		Finding finding{seed, std::move(verdict), {}, {}, {}};
+		finding.items = minimize(all_items(options_), [&](const Items& fewer) {
+			for (int i = 0; i < options_.repeats; ++i)
+				if (Verdict again = run(fewer, seed); !again.failure.empty()) {
+					finding.verdict = std::move(again);
+					return true;
+				}
+			return false;
+		});
+		const std::string run = "verbena run " + joined(run_options(options_, finding.items, seed)) + " -- ";
+		finding.command = run + joined(program_);
+		if (!options_.server.empty()) finding.server_command = run + options_.server;
+		return finding;
+	}
+
+private:
+	const ExploreOptions& options_;
+	const std::vector<std::string>& program_;
+};
+
+void print(const Finding& finding) {
+	constexpr int lines_max = 8;
+	fmt::print("seed {:#x}: {} after {:.1f} s\n", finding.seed, finding.verdict.failure,
+		static_cast<double>(finding.verdict.took) * 1e-9);
+	std::vector<std::string_view> lines = split(finding.verdict.output, '\n');
+	std::erase_if(lines, [](std::string_view line) { return line.empty() || line.starts_with("verbena: adversary"); });
+	const std::size_t first = lines.size() > lines_max ? lines.size() - lines_max : 0;
+	for (std::size_t i = first; i < lines.size(); ++i) fmt::print("    {}\n", lines[i]);
+	fmt::print("it takes: {}\n", fmt::join(finding.items, ", "));
+	if (!finding.server_command.empty()) fmt::print("server:    {}\n", finding.server_command);
+	fmt::print("repeat it: {}\n", finding.command);
+	std::fflush(stdout);
+}
+
+nlohmann::ordered_json json_of(const Finding& finding) {
+	nlohmann::ordered_json entry{{"seed", fmt::format("{:#x}", finding.seed)}, {"failure", finding.verdict.failure},
+		{"takes", finding.items}, {"command", finding.command}, {"output", finding.verdict.output}};
+	if (!finding.server_command.empty()) entry["server_command"] = finding.server_command;
+	return entry;
+}
+
+int explore(const ExploreOptions& options, const std::vector<std::string>& program) {
+	const Exploration exploration(options, program);
+	nlohmann::ordered_json report{{"program", program}, {"server", options.server}, {"model", options.model},
+		{"runs", 0}, {"failures", nlohmann::ordered_json::array()}};
+	const auto finish = [&](int code) {
+		if (options.json.empty()) return code;
+		const std::string text = report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+		if (options.json == "-") fmt::print("{}", text);
+		else if (!(std::ofstream(options.json) << text).flush()) return complain("cannot write " + options.json);
+		return code;
+	};
+	if (const Verdict kind = exploration.run({}, 0); !kind.failure.empty()) {
+		report["fails_anyway"] = kind.failure;
+		fmt::print(stderr, "{}", kind.output);
+		complain(fmt::format("the program fails on a kind NIC, too: {}", kind.failure));
+		return finish(fails_anyway);
+	}
+	std::uint64_t failures = 0, run = 0;
+	while (run < options.runs && (failures == 0 || options.keep_going)) {
+		const std::uint64_t seed = options.first_seed + run++;
+		Verdict verdict = exploration.run(all_items(options), seed);
+		if (verdict.failure.empty()) continue;
+		++failures;
+		const Finding finding = exploration.reduce(seed, std::move(verdict));
+		print(finding);
+		report["failures"].push_back(json_of(finding));
+	}
+	report["runs"] = run;
+	fmt::print("{} runs under {}, {} failed\n", run, options.model, failures);
+	return finish(failures == 0 ? good : failed);
+}
+
+// The words of all options, without filters: those are for a single program that knows its peers.
+std::optional<std::string> mistake_in(const std::vector<std::string>& faults) {
+	for (const std::string& word : faults) {
+		if (word.starts_with("seed=") || word.starts_with("peer=") || word.starts_with("qp=") || word.contains(';'))
+			return fmt::format("--faults: '{}' cannot be explored; use verbena run --faults", word);
+		if (const auto text = fault_text({word}); !text) return text.error();
+	}
+	return std::nullopt;
+}
+
+}  // namespace
+
+CLI::App* add_explore(CLI::App& app, Action& action, const ProgramWords& program) {
+	CLI::App* sub = app.add_subcommand(
+		"explore", "Run a program many times on an unkind NIC: verbena explore [OPTIONS] [--] PROGRAM [ARGUMENTS]");
+	sub->footer(
+		"Each run has another seed of `verbena run --adversary` and of --faults. The first run that fails is reduced\n"
+		"to the fewest kinds of unkindness, and the command that repeats it is printed (docs/adversary.md).\n"
+		"Examples:\n"
+		"  verbena explore -- ./test\n"
+		"  verbena explore --runs 200 --model iba -- ./test\n"
+		"  verbena explore --server 'ib_write_bw -x 0' -- ib_write_bw -x 0 localhost\n"
+		"  verbena explore --faults loss=1%,dup=1% --json found.json -- ./test\n"
+		"Exit codes: 0 no run failed, 1 one has failed, 2 wrong usage, 3 the program fails on a kind NIC, too.");
+	auto options = std::make_shared<ExploreOptions>();
+	sub->add_option("--runs", options->runs, "The number of runs, each with the next seed")
+		->check(CLI::Range(1, 1'000'000))
+		->capture_default_str();
+	sub->add_option("--first-seed", options->first_seed, "The seed of the first run")->capture_default_str();
+	sub->add_option("--model", options->model, "The unkindness that is permitted")
+		->check(CLI::IsMember({"tso", "iba", "loose"}))
+		->capture_default_str();
+	sub->add_option("--faults", options->faults, "Faults of the network, too: words of verbena run --faults")
+		->type_name("LIST")
+		->delimiter(',')
+		->allow_extra_args(false);
+	sub->add_option("--server", options->server, "Run this command beside the program, as its server")
+		->type_name("COMMAND");
+	sub->add_option("--server-wait", options->server_wait_s,
+		   "Seconds that the program waits at most until the server listens on a TCP port")
+		->check(CLI::Range(0.0, 600.0))
+		->capture_default_str();
+	sub->add_option("--timeout", options->timeout_s, "Seconds after which a run has failed")
+		->check(CLI::Range(0.001, 86'400.0))
+		->capture_default_str();
+	sub->add_option("--repeats", options->repeats, "Runs with fewer kinds, before one of those left out is kept")
+		->check(CLI::Range(1, 1000))
+		->capture_default_str();
+	sub->add_flag("--keep-going", options->keep_going, "Do not stop at the first failure");
+	sub->add_option("--json", options->json, "Write the result to FILE; - is standard output")->type_name("FILE");
+	sub->callback([options, &action, &program] {
+		action = [options, &program] {
+			if (program.empty())
+				return complain(
+					"there is no command to run: use verbena explore [OPTIONS] -- PROGRAM [ARGUMENTS]", usage);
+			if (const auto mistake = mistake_in(options->faults)) return complain(*mistake, usage);
+			return explore(*options, program);
+		};
+	});
+	return sub;
+}
+
+}  // namespace verbena::tools
