@@ -202,6 +202,7 @@ const char* kv_strerror(int result) {
 		case KV_LOST: return "the connection is lost";
 		case KV_UNREACHABLE: return "the server cannot be reached";
 		case KV_UNAVAILABLE: return "the server could not be reached in time; nothing has changed";
+		case KV_DISK: return "the server could not write the change to its disk";
 		case KV_TIMEOUT: return "the server did not answer in time; a change may have been made";
 		case KV_INVALID: return "an argument is not valid";
 		default: return "not a result of this library";

@@ -259,6 +259,7 @@ bool Client::handle(const Answer& answer) {
 			break;
 		case Status::missing: finish(*slot, Error::missing); break;
 		case Status::full: finish(*slot, Error::full); break;
+		case Status::disk: finish(*slot, Error::disk); break;
 		case Status::too_large: finish(*slot, Error::long_value); break;
 		case Status::unsupported: finish(*slot, Error::unsupported); break;
 		case Status::busy: refuse(*slot); break;

@@ -33,6 +33,7 @@ int Handle::fail(Error error, std::string_view key) {
 		case Error::long_key: return KV_LONG_KEY;
 		case Error::long_value: return KV_LONG_VALUE;
 		case Error::full: return KV_FULL;
+		case Error::disk: return KV_DISK;
 		case Error::unsupported: return KV_UNSUPPORTED;
 		case Error::no_memory: return KV_NO_MEMORY;
 		case Error::lost: return KV_LOST;

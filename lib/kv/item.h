@@ -26,8 +26,8 @@ struct Item {
 	std::uint64_t hash = 0;  // the key's
 	std::uint32_t references = 0;  // one for the table, and one for each Value
 	std::uint32_t value_length = 0;
-	// While the value's bytes have not arrived: the bytes of this version that the limit does not
-	// count, because this version replaces another one of its key.
+	// While the version is not in the table: the bytes of it that the limit does not count, because
+	// it replaces another one of its key.
 	std::uint32_t credit = 0;
 	std::uint16_t key_length = 0;
 	bool in_table = false;
@@ -69,6 +69,7 @@ public:
 	}
 
 	explicit operator bool() const { return item_ != nullptr; }  // false: empty
+	std::string_view key() const { return item_->key(); }
 	Bytes bytes() const { return item_->bytes(); }
 	std::uint32_t size() const { return item_->value_length; }
 	// The value's bytes as registered memory, which a peer can access by RDMA. The Buffer holds the

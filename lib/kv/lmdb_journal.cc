@@ -4,6 +4,7 @@
 #include <openssl/sha.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -54,14 +55,13 @@ int synchronise_folder(const std::string& name) {
 
 std::expected<std::unique_ptr<LmdbJournal>, std::string> LmdbJournal::open(
 	const std::string& folder, std::size_t bytes_max) {
-	std::unique_ptr<LmdbJournal> journal(new LmdbJournal(folder));
+	std::unique_ptr<LmdbJournal> journal(new LmdbJournal(folder, bytes_max));
 	if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
 		return std::unexpected(folder + ": " + std::strerror(errno));
 	journal->lock_ = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (journal->lock_ < 0) return std::unexpected(folder + ": " + std::strerror(errno));
 	if (flock(journal->lock_, LOCK_EX | LOCK_NB) != 0) return std::unexpected(folder + " is in use by another server");
-	if (const int error = journal->start(bytes_max); error != 0)
-		return std::unexpected(folder + ": " + mdb_strerror(error));
+	if (const int error = journal->start(); error != 0) return std::unexpected(journal->reason_of(error));
 	// Without this a power failure may leave neither the new files nor the new folder.
 	for (const std::string& name : {folder, parent_of(folder)})
 		if (const int error = synchronise_folder(name); error != 0)
@@ -69,9 +69,9 @@ std::expected<std::unique_ptr<LmdbJournal>, std::string> LmdbJournal::open(
 	return journal;
 }
 
-int LmdbJournal::start(std::size_t bytes_max) {
+int LmdbJournal::start() {
 	if (const int error = mdb_env_create(&environment_); error != 0) return error;
-	if (const int error = mdb_env_set_mapsize(environment_, bytes_max); error != 0) return error;
+	if (const int error = mdb_env_set_mapsize(environment_, bytes_max_); error != 0) return error;
 	// LMDB's locks are not needed: our lock file keeps other processes out, and there is one
 	// thread.
 	if (const int error = mdb_env_open(environment_, folder_.c_str(), MDB_NOLOCK, 0600); error != 0) return error;
@@ -91,9 +91,13 @@ int LmdbJournal::start(std::size_t bytes_max) {
 	return error;
 }
 
+void LmdbJournal::close() {
+	if (transaction_ != nullptr) mdb_txn_abort(std::exchange(transaction_, nullptr));
+	if (environment_ != nullptr) mdb_env_close(std::exchange(environment_, nullptr));
+}
+
 LmdbJournal::~LmdbJournal() {
-	if (transaction_ != nullptr) mdb_txn_abort(transaction_);
-	if (environment_ != nullptr) mdb_env_close(environment_);
+	close();
 	if (lock_ >= 0) ::close(lock_);
 }
 
@@ -148,15 +152,30 @@ void LmdbJournal::erase_note(std::string_view name) {
 	if (begin()) erase(about + std::string(name));
 }
 
+// LMDB calls a write that the file system cut short an EIO.
+std::string LmdbJournal::reason_of(int error) const {
+	struct statvfs room{};
+	const bool is_full =
+		error == EIO && statvfs(folder_.c_str(), &room) == 0 && room.f_bavail * room.f_frsize < std::size_t{1} << 20;
+	return folder_ + ": " + mdb_strerror(is_full ? ENOSPC : error);
+}
+
 void LmdbJournal::fail(int error) {
 	if (transaction_ != nullptr) mdb_txn_abort(std::exchange(transaction_, nullptr));
-	if (failure_.empty()) failure_ = folder_ + ": " + mdb_strerror(error);
+	if (error_ == 0) error_ = error;
 }
 
 bool LmdbJournal::begin() {
-	if (!failure_.empty()) return false;
+	if (error_ != 0) return false;
 	if (transaction_ != nullptr) return true;
-	const int error = mdb_txn_begin(environment_, nullptr, 0, &transaction_);
+	int error = environment_ == nullptr ? MDB_PANIC : mdb_txn_begin(environment_, nullptr, 0, &transaction_);
+	if (error == MDB_PANIC) {
+		// LMDB has failed to write a header. It has restored the old one, and refuses everything.
+		close();
+		error = start();
+		if (error == 0) error = mdb_txn_begin(environment_, nullptr, 0, &transaction_);
+		else close();
+	}
 	if (error != 0) fail(error);
 	return error == 0;
 }
@@ -190,9 +209,10 @@ void LmdbJournal::erase(const std::string& name) {
 bool LmdbJournal::commit() {
 	if (transaction_ != nullptr) {
 		++commits_;
-		if (const int error = mdb_txn_commit(std::exchange(transaction_, nullptr)); error != 0) fail(error);
+		error_ = mdb_txn_commit(std::exchange(transaction_, nullptr));
 	}
-	return failure_.empty();
+	failure_ = error_ == 0 ? std::string() : reason_of(error_);
+	return std::exchange(error_, 0) == 0;
 }
 
 }  // namespace verbena::kv

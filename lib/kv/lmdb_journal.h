@@ -8,7 +8,8 @@
 //
 // Threads: one, the store's.
 // Owns: the folder, which it locks: one process at a time.
-// Errors: the first failed write is final; failure() says which.
+// Errors: a transaction that fails is dropped whole. If LMDB itself gives up after an error of the
+//   disk, the next transaction opens the folder again.
 #pragma once
 
 #include <lmdb.h>
@@ -43,27 +44,30 @@ public:
 	// Journal
 	void set(std::string_view key, Bytes value) override;
 	void remove(std::string_view key) override;
-	bool pending() const override { return transaction_ != nullptr || !failure_.empty(); }
 	bool commit() override;
 
-	// One sentence about the write that failed; empty if none did.
+	// One sentence about the failure of the last transaction; empty if it succeeded.
 	const std::string& failure() const { return failure_; }
 	std::uint64_t commits() const { return commits_; }  // transactions
 
 private:
-	explicit LmdbJournal(std::string folder) : folder_(std::move(folder)) {}
-	int start(std::size_t bytes_max);
+	LmdbJournal(std::string folder, std::size_t bytes_max) : folder_(std::move(folder)), bytes_max_(bytes_max) {}
+	int start();
+	void close();
 	bool begin();
 	void fail(int error);
+	std::string reason_of(int error) const;
 	void erase(const std::string& name);
 	std::expected<void, std::string> walk(
 		const std::function<int(std::string_view name, std::string_view value)>& take);
 
 	std::string folder_;
+	std::size_t bytes_max_;
 	int lock_ = -1;  // descriptor of the lock file
 	MDB_env* environment_ = nullptr;
 	MDB_dbi table_ = 0;
-	MDB_txn* transaction_ = nullptr;  // the pending changes; null if there are none
+	MDB_txn* transaction_ = nullptr;  // the changes since the last commit; null if there are none
+	int error_ = 0;  // why these changes cannot be written
 	std::string failure_;
 	std::uint64_t commits_ = 0;
 };

@@ -1,4 +1,4 @@
-// LmdbJournal: a journal reopened from its folder, its limits, and its use by a store.
+// LmdbJournal: a journal reopened from its folder, and its limits.
 #include "lib/kv/lmdb_journal.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-
-#include "lib/kv/store.h"
 
 namespace verbena::kv {
 namespace {
@@ -55,9 +53,7 @@ TEST_F(LmdbJournalTest, AReopenedJournalHasExactlyTheCommittedChanges) {
 		journal->set("key", bytes_of("another value"));
 		journal->remove("gone");
 		journal->remove("never there");
-		EXPECT_TRUE(journal->pending());
 		EXPECT_TRUE(journal->commit());
-		EXPECT_FALSE(journal->pending());
 		journal->set("late", bytes_of("value"));
 	}
 	const Content wanted{{"key", "another value"}, {longest, "value of it"}, {another, "value of it"},
@@ -81,20 +77,21 @@ TEST_F(LmdbJournalTest, ASecondServerCannotOpenTheFolder) {
 	EXPECT_NE(second.error().find("in use"), std::string::npos);
 }
 
-TEST_F(LmdbJournalTest, AfterAFailedCommitNoneSucceedsAndEarlierOnesStay) {
+TEST_F(LmdbJournalTest, ATransactionThatFailsIsDroppedWholeAndTheNextOneMaySucceed) {
 	{
 		const auto journal = open(1 << 20);
 		journal->set("key", bytes_of("value"));
 		ASSERT_TRUE(journal->commit());
+		journal->set("key", bytes_of("another"));
 		journal->set("other", bytes_of(std::string(2 << 20, 'x')));
-		EXPECT_FALSE(journal->commit());
-		EXPECT_FALSE(journal->failure().empty());
-		EXPECT_TRUE(journal->pending()) << "a change that could not be written must not be published";
 		journal->set("third", bytes_of("value"));
 		EXPECT_FALSE(journal->commit());
-		EXPECT_TRUE(journal->pending());
+		EXPECT_NE(journal->failure().find(folder_), std::string::npos);
+		journal->set("fourth", bytes_of("value"));
+		EXPECT_TRUE(journal->commit());
+		EXPECT_EQ(journal->failure(), "");
 	}
-	EXPECT_EQ(content(*open()), (Content{{"key", "value"}}));
+	EXPECT_EQ(content(*open()), (Content{{"key", "value"}, {"fourth", "value"}}));
 }
 
 TEST_F(LmdbJournalTest, OverwritingAtMostDoublesTheFile) {
@@ -111,21 +108,6 @@ TEST_F(LmdbJournalTest, OverwritingAtMostDoublesTheFile) {
 	const auto before = size();
 	write(500);
 	EXPECT_LE(size(), before * 2);
-}
-
-TEST_F(LmdbJournalTest, AStoreJournalsEveryChange) {
-	const auto journal = open();
-	{
-		Store store({}, nullptr);
-		ASSERT_TRUE(store.set("before", bytes_of("value")));
-		store.keep(*journal);
-		ASSERT_TRUE(store.set("key", bytes_of("value")));
-		ASSERT_TRUE(store.set("other", bytes_of("value")));
-		ASSERT_TRUE(store.remove("other"));
-		EXPECT_FALSE(store.remove("missing"));
-		ASSERT_TRUE(journal->commit());
-	}
-	EXPECT_EQ(content(*journal), (Content{{"key", "value"}}));
 }
 
 }  // namespace

@@ -13,18 +13,20 @@ constexpr std::size_t records_a_turn = 4096;
 
 }  // namespace
 
-Connection::Connection(Store& store, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
+Connection::Connection(Store& store, Changes& changes, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
 	const ServerOptions& options, ServerCounters& counters)
 	: store_(store),
+	  changes_(changes),
 	  sessions_(sessions),
 	  channel_(std::move(channel)),
 	  options_(options),
 	  counters_(counters),
 	  eager_max_(options.eager_max),
-	  outbox_(*channel_, options.message_max, store.journal()) {}
+	  outbox_(*channel_, options.message_max) {}
 
 Connection::~Connection() {
 	channel_->loop().cancel(*this);
+	changes_.forget(*this);
 	if (session_ != nullptr) sessions_.leave(*session_, channel_->loop().now());
 }
 
@@ -84,6 +86,8 @@ Task<std::string> Connection::greet() {
 
 void Connection::stop() {
 	if (std::exchange(stopping_, true)) return;
+	// The answers to changes that wait come before this record.
+	changes_.commit();
 	answer(0, Status::leaving);
 }
 
@@ -102,15 +106,11 @@ bool Connection::handle(const Request& request) {
 	switch (request.header.operation) {
 		case Operation::get: get(request.header, text_of(request.key)); break;
 		case Operation::set: set(request, order); break;
-		case Operation::remove:
-			answer(number, execute_once(order, [&] {
-				return store_.remove(text_of(request.key)) ? Status::good : Status::missing;
-			}));
-			break;
+		case Operation::remove: changes_.remove(change(number, order), text_of(request.key)); break;
 		case Operation::set_read:
 		case Operation::set_write:
-			if (const auto status = status_without(order)) answer(number, *status);
-			else if (request.header.value_length > options_.value_max) answer(number, Status::too_large);
+			if (changes_.answer_known(change(number, order))) break;
+			if (request.header.value_length > options_.value_max) answer(number, Status::too_large);
 			else if (!channel_->direct()) answer(number, Status::unsupported);
 			else
 				begin({.header = request.header,
@@ -129,24 +129,10 @@ bool Connection::handle(const Request& request) {
 	return queue_.size() <= options_.requests_max;
 }
 
-// The answer to a change that must not be executed now; none: it must.
-std::optional<Status> Connection::status_without(std::uint64_t order) const {
-	if (order == 0) return {};
-	switch (session_->fate_of(order)) {
-		case ChangeSession::Fate::fresh: return {};
-		case ChangeSession::Fate::done: ++counters_.repeated; return Status::good;
-		case ChangeSession::Fate::settled: return Status::settled;
-		case ChangeSession::Fate::crowded: return Status::busy;
-	}
-	return {};
-}
-
 void Connection::set(const Request& request, std::uint64_t order) {
 	if (request.value.size() > options_.value_max) return answer(request.header.number, Status::too_large);
 	++counters_.eager_sets;
-	answer(request.header.number, execute_once(order, [&] {
-		return store_.set(text_of(request.key), request.value) ? Status::good : refusal();
-	}));
+	changes_.set(change(request.header.number, order), text_of(request.key), request.value);
 }
 
 // Answers a GET at once, or begins or queues its rendezvous.

@@ -74,7 +74,7 @@ Running Connection::read_value(Queued request) {
 	const std::uint32_t number = request.header.number;
 	Value value = store_.take(request.key, request.header.value_length);
 	if (!value) {
-		answer(number, refusal());
+		answer(number, changes_.refusal());
 	} else {
 		reading_.push_back(value.size());
 		if (reading_.size() == 1) limit_reading();
@@ -84,8 +84,7 @@ Running Connection::read_value(Queued request) {
 		limit_reading();
 		if (read && !stopping_) {
 			++counters_.read_sets;
-			answer(number,
-				execute_once(request.order, [&] { return store_.set(std::move(value)) ? Status::good : refusal(); }));
+			changes_.set(change(number, request.order), std::move(value));
 		}
 	}
 	end_rendezvous();
@@ -108,7 +107,7 @@ Running Connection::grant_place(Queued request) {
 	const std::uint32_t number = request.header.number;
 	Value value = store_.take(request.key, request.header.value_length);
 	if (!value) {
-		answer(number, refusal());
+		answer(number, changes_.refusal());
 		end_rendezvous();
 		co_return;
 	}
@@ -147,8 +146,7 @@ Running Connection::store_written(std::uint32_t index) {
 	Grant& loan = grants_[index];
 	if (ended && !stopping_) {
 		++counters_.written_sets;
-		answer(loan.number,
-			execute_once(loan.order, [&] { return store_.set(std::move(loan.value)) ? Status::good : refusal(); }));
+		changes_.set(change(loan.number, loan.order), std::move(loan.value));
 	}
 	free_grant(index);
 }

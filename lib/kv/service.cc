@@ -9,7 +9,8 @@ namespace {
 
 using async::Task;
 
-constexpr Nanoseconds drain_patience = 1'500'000'000, answers_patience = 500'000'000, count_interval = 10'000'000;
+constexpr Nanoseconds drain_patience = 1'500'000'000, answers_patience = 500'000'000, count_interval = 10'000'000,
+					  report_interval = 1'000'000'000;
 
 // A client that is being served. It is linked in Service::open_, so that stop() can close it.
 struct Served : async::Linked {
@@ -56,13 +57,16 @@ std::expected<void, std::string> Service::start() {
 		return std::unexpected("the receive buffers alone need " + std::to_string(needed) +
 			" bytes of --memory; give more memory, or a smaller --rx-depth");
 	options_.server.message_max = records_max(settings.eager_max);
-	store_ = std::make_unique<Store>(
-		StoreOptions{.memory_max = settings.memory, .index_bytes = settings.one_sided}, &transport_->memory());
+	store_ = std::make_unique<Store>(StoreOptions{.memory_max = settings.memory,
+										 .index_bytes = settings.one_sided,
+										 .window = options_.data.empty() ? 1 : Changes::waiting_max},
+		&transport_->memory());
 	store_->charge(message_bytes_beyond_free());
 	if (settings.one_sided > 0 && store_->index() == nullptr)
 		return std::unexpected("there is not enough memory for --one-sided; use a smaller size");
 	if (options_.data.empty()) sessions_ = std::make_unique<Sessions>(secure_random<std::uint64_t>() | 1);
 	else if (auto opened = open_journal(); !opened) return opened;
+	changes_ = std::make_unique<Changes>(io_, *store_, *sessions_, session_journal_.get());
 	auto listener = async::listen(setup_, options_.where);
 	if (!listener) return std::unexpected(listener.error());
 	const channel::AcceptorOptions accepting = acceptor_options(options_);
@@ -106,7 +110,6 @@ std::expected<void, std::string> Service::open_journal() {
 	if (!sessions) return std::unexpected(options_.data + ": " + sessions.error());
 	sessions_ = std::move(*sessions);
 	session_journal_ = std::make_unique<SessionJournal>(*journal_, *sessions_);
-	store_->keep(*session_journal_);
 	return {};
 }
 
@@ -129,7 +132,7 @@ void Service::run() {
 }
 
 Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
-	Connection connection(*store_, *sessions_, std::move(channel), options_.server, counters_);
+	Connection connection(*store_, *changes_, *sessions_, std::move(channel), options_.server, counters_);
 	Served served(connection);
 	open_.push_back(served);
 	const std::uint64_t now = counts_.clients.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -141,20 +144,26 @@ Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
 }
 
 Task<void> Service::keep_counts() {
-	// A failed commit shows within one interval: no answer has left since (outbox.h).
 	while (true) {
 		counts_.requests.store(counters_.requests, std::memory_order_relaxed);
 		counts_.keys.store(store_->size(), std::memory_order_relaxed);
 		counts_.used_bytes.store(store_->used(), std::memory_order_relaxed);
-		if (journal_ && !journal_->failure().empty() && failure_.empty()) {
-			failure_ = "changes cannot be made durable any more: " + journal_->failure();
-			stop();
-		}
+		if (journal_) report_journal();
 		sessions_->expire(io_.now());
 		store_->charge(message_bytes_beyond_free() + sessions_->bytes());
 		counts_.registrations.store(transport_->memory().counters().registrations, std::memory_order_relaxed);
 		co_await io_.sleep_for(count_interval);
 	}
+}
+
+// Reports a failure of the disk once, and once that it works again; not more than once a second.
+void Service::report_journal() {
+	const bool fails = !journal_->failure().empty();
+	if (fails == disk_fails_ || io_.now() < next_report_) return;
+	disk_fails_ = fails;
+	next_report_ = io_.now() + report_interval;
+	options_.complain(fails ? "changes are refused, because they cannot be written to the disk: " + journal_->failure()
+							: "changes can be written to the disk again");
 }
 
 Task<void> Service::close_all() {

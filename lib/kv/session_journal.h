@@ -23,7 +23,6 @@ public:
 	// Journal
 	void set(std::string_view key, Bytes value) override { journal_.set(key, value); }
 	void remove(std::string_view key) override { journal_.remove(key); }
-	bool pending() const override { return journal_.pending(); }
 	bool commit() override;
 
 private:

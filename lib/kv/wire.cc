@@ -118,6 +118,7 @@ std::expected<Answer, Malformed> Answers::next() {
 		case Status::too_large:
 		case Status::unsupported:
 		case Status::busy:
+		case Status::disk:
 		case Status::settled:
 		case Status::leaving:
 			if (header.value_length != 0) return std::unexpected(Malformed::value);

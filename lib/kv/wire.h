@@ -35,7 +35,7 @@ static_assert(std::endian::native == std::endian::little, "records are copied as
 inline constexpr std::uint32_t key_max = 4096;         // bytes; the shortest key has 1
 inline constexpr std::uint32_t value_max = 64u << 20;  // bytes
 inline constexpr std::uint32_t eager_max_default = 4096;
-inline constexpr std::uint16_t protocol_version = 2;
+inline constexpr std::uint16_t protocol_version = 3;
 
 // The rule for SET and GET alike: the value travels in the message if key and value together have
 // fewer than `eager_max` bytes.
@@ -140,6 +140,7 @@ enum class Status : std::uint8_t {
 	remote = 6,       // get: where the client shall read, under a lease
 	index = 7,        // index: the area and its shape
 	busy = 9,         // not executed; the client asks again later
+	disk = 11,        // the server could not write the change to its disk; nothing changed
 	settled = 12,     // not executed: the client itself has said that this change is settled
 	// Answers no request. The server ends: it has executed no request without an answer before this
 	// record, and will not.

@@ -53,7 +53,7 @@ static void errors(void *store)
 	free(huge);
 	EXPECT(kv_set(NULL, "key", "value") == KV_INVALID && kv_set(store, NULL, "value") == KV_INVALID);
 	EXPECT(kv_getn(store, "key", 3, NULL, &length) == KV_INVALID);
-	for (int result = KV_MISSING; result >= KV_TIMEOUT; --result) EXPECT(strlen(kv_strerror(result)) > 0);
+	for (int result = KV_MISSING; result >= KV_DISK; --result) EXPECT(strlen(kv_strerror(result)) > 0);
 	EXPECT(kv_set(store, "key", "the handle still works") == KV_OK);
 }
 

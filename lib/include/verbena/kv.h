@@ -56,7 +56,10 @@ enum kv_result {
 	KV_UNAVAILABLE = -10,
 	/* The deadline passed without an answer. A change may have been made, or may yet be, once at
 	 * most. */
-	KV_TIMEOUT = -11
+	KV_TIMEOUT = -11,
+	/* The server could not write the change to its disk, which is full or fails. Nothing has
+	 * changed. */
+	KV_DISK = -12
 };
 
 /* Connects to the server or servers that `servername` names:

@@ -1,0 +1,319 @@
+// Changes with a journal: they are visible and answered when the journal has them, and undone when
+// it fails.
+#include "lib/kv/changes.h"
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "lib/kv/fixture.h"
+#include "lib/kv/test_journal.h"
+
+namespace verbena::kv {
+namespace {
+
+using testing_tools::TestJournal;
+
+class Answers : public Asker {
+public:
+	void decided(std::uint32_t number, Status status) override {
+		EXPECT_FALSE(by_number.contains(number)) << "an answer is given once";
+		by_number[number] = status;
+	}
+	// The answer to this request; nothing if it waits.
+	std::optional<Status> to(std::uint32_t number) const {
+		const auto found = by_number.find(number);
+		return found == by_number.end() ? std::nullopt : std::optional(found->second);
+	}
+	std::map<std::uint32_t, Status> by_number;
+};
+
+class ChangesTest : public ::testing::Test {
+protected:
+	void open(std::size_t memory_max, std::size_t window = 64) {
+		changes_.reset();
+		store_.emplace(StoreOptions{.memory_max = memory_max, .window = window}, nullptr);
+		changes_.emplace(loop_, *store_, sessions_, &journal_);
+	}
+	void SetUp() override { open(std::size_t{1} << 30); }
+
+	Changes::Request request(std::uint32_t number, std::uint64_t order = 0) {
+		return {.asker = answers_, .number = number, .session = &session_, .order = order};
+	}
+	void set(std::uint32_t number, std::string_view key, std::string_view value, std::uint64_t order = 0) {
+		changes_->set(request(number, order), key, bytes_of(value));
+	}
+	void remove(std::uint32_t number, std::string_view key, std::uint64_t order = 0) {
+		changes_->remove(request(number, order), key);
+	}
+	std::string get(std::string_view key) {
+		const Value value = store_->get(key);
+		return value ? std::string(text_of(value.bytes())) : "(missing)";
+	}
+
+	async::Loop loop_;
+	Sessions sessions_{1};
+	ChangeSession& session_ = sessions_.enter(7);
+	TestJournal journal_;
+	Answers answers_;
+	std::optional<Store> store_;
+	std::optional<Changes> changes_;
+};
+
+TEST_F(ChangesTest, AChangeIsNeitherVisibleNorAnsweredBeforeTheJournalHasIt) {
+	set(1, "key", "one");
+	changes_->commit();
+	set(2, "key", "two");
+	remove(3, "key");
+	set(4, "other", "value");
+	EXPECT_EQ(get("key"), "one");
+	EXPECT_EQ(get("other"), "(missing)");
+	EXPECT_EQ(answers_.by_number.size(), 1u);
+	journal_.before_commit = [&] { EXPECT_EQ(get("key"), "one") << "a GET during the commit"; };
+	changes_->commit();
+	EXPECT_EQ(get("key"), "(missing)");
+	EXPECT_EQ(get("other"), "value");
+	for (const std::uint32_t number : {1, 2, 3, 4}) EXPECT_EQ(answers_.to(number), Status::good);
+}
+
+TEST_F(ChangesTest, TheTurnsEndCommits) {
+	loop_.post([&] { set(1, "key", "one"); });
+	loop_.run_until([&] { return answers_.to(1).has_value(); });
+	EXPECT_EQ(get("key"), "one");
+	EXPECT_EQ(journal_.commits, 1);
+}
+
+TEST_F(ChangesTest, WhatTheDiskRefusesIsUndoneAndTheNextTurnTriesAgain) {
+	set(1, "key", "one");
+	changes_->commit();
+	const std::size_t used = store_->used();
+	journal_.fails = true;
+	set(2, "key", "two");
+	set(3, "key", "three");
+	remove(4, "key");
+	set(5, "other", "value");
+	changes_->commit();
+	for (const std::uint32_t number : {2, 3, 4, 5}) EXPECT_EQ(answers_.to(number), Status::disk);
+	EXPECT_EQ(get("key"), "one");
+	EXPECT_EQ(get("other"), "(missing)");
+	EXPECT_EQ(store_->used(), used);
+	journal_.fails = false;
+	set(6, "key", "four");
+	changes_->commit();
+	EXPECT_EQ(answers_.to(6), Status::good);
+	EXPECT_EQ(journal_.content.at("key"), "four");
+}
+
+TEST_F(ChangesTest, AnAnswerThatDependsOnAWaitingChangeWaitsForIt) {
+	set(1, "key", "one");
+	changes_->commit();
+	remove(2, "key");
+	remove(3, "key");
+	remove(4, "never there");
+	EXPECT_EQ(answers_.to(4), Status::missing) << "it depends on nothing that waits";
+	EXPECT_EQ(answers_.to(3), std::nullopt);
+	changes_->commit();
+	EXPECT_EQ(answers_.to(2), Status::good);
+	EXPECT_EQ(answers_.to(3), Status::missing);
+	set(5, "key", "two");
+	changes_->commit();
+	remove(6, "key");
+	remove(7, "key");
+	journal_.fails = true;
+	changes_->commit();
+	EXPECT_EQ(answers_.to(7), Status::disk) << "the key is there: its removal was undone";
+	EXPECT_EQ(get("key"), "two");
+}
+
+TEST_F(ChangesTest, ACopyOfAChangeThatWaitsIsExecutedOnceAndAnsweredWithIt) {
+	set(1, "key", "one", 1);
+	set(2, "key", "one", 1);
+	EXPECT_EQ(store_->window().size(), 2u);
+	EXPECT_EQ(answers_.to(2), std::nullopt);
+	changes_->commit();
+	EXPECT_EQ(answers_.to(1), Status::good);
+	EXPECT_EQ(answers_.to(2), Status::good);
+	EXPECT_EQ(changes_->repeated(), 1u);
+	set(3, "key", "one", 1);
+	EXPECT_EQ(answers_.to(3), Status::good) << "nothing waits, so the answer is known";
+	EXPECT_EQ(store_->counters().sets, 1u);
+}
+
+TEST_F(ChangesTest, AChangeThatTheDiskRefusedIsExecutedWhenItArrivesAgain) {
+	journal_.fails = true;
+	set(1, "key", "one", 1);
+	set(2, "key", "two", 2);
+	set(3, "key", "one", 1);
+	changes_->commit();
+	for (const std::uint32_t number : {1, 2, 3}) EXPECT_EQ(answers_.to(number), Status::disk);
+	journal_.fails = false;
+	set(4, "key", "two", 2);
+	changes_->commit();
+	EXPECT_EQ(get("key"), "two");
+	EXPECT_EQ(changes_->repeated(), 1u);
+}
+
+TEST_F(ChangesTest, AnAskerThatIsGoneHearsNothingAndItsChangeGoesOn) {
+	{
+		Answers gone;
+		changes_->set({.asker = gone, .number = 1}, "key", bytes_of("one"));
+		changes_->forget(gone);
+	}
+	changes_->commit();
+	EXPECT_EQ(get("key"), "one");
+}
+
+TEST_F(ChangesTest, AFullWindowIsWrittenBeforeTheTurnEnds) {
+	for (std::uint32_t i = 0; i < 65; ++i) set(i, "key" + std::to_string(i), "value");
+	EXPECT_EQ(journal_.commits, 1);
+	EXPECT_EQ(store_->window().size(), 1u);
+	const std::string large(Changes::waiting_bytes_max, 'x');
+	set(100, "large", large);
+	EXPECT_EQ(journal_.commits, 2);
+	EXPECT_TRUE(store_->window().empty());
+	EXPECT_EQ(store_->waiting_bytes(), 0u);
+}
+
+TEST_F(ChangesTest, AKeyOfAFullStoreIsOverwrittenAsOftenAsWantedInOneTurn) {
+	open(std::size_t{1} << 20);
+	const std::string value(100'000, 'x');
+	std::uint32_t taken = 0;
+	do set(taken, "key" + std::to_string(taken), value);
+	while (changes_->commit(), answers_.to(taken++) == Status::good);
+	EXPECT_EQ(answers_.to(taken - 1), Status::full);
+	for (std::uint32_t i = 100; i < 110; ++i) set(i, "key0", std::string(100'000, static_cast<char>('a' + i % 10)));
+	changes_->commit();
+	for (std::uint32_t i = 100; i < 110; ++i) EXPECT_EQ(answers_.to(i), Status::good);
+	EXPECT_LE(store_->used(), std::size_t{1} << 20);
+	EXPECT_EQ(get("key0").front(), 'j');
+}
+
+TEST_F(ChangesTest, ASetThatWillFitOnceADelIsVisibleIsBusyAndNotFull) {
+	open(std::size_t{1} << 20);
+	const std::string value(400'000, 'x');
+	set(1, "one", value);
+	set(2, "two", value);
+	set(3, "three", value);
+	changes_->commit();
+	EXPECT_EQ(answers_.to(3), Status::full);
+	remove(4, "one");
+	set(5, "three", value);
+	EXPECT_EQ(answers_.to(5), Status::busy);
+	set(6, "three", std::string(900'000, 'x'));
+	EXPECT_EQ(answers_.to(6), Status::full);
+	changes_->commit();
+	set(7, "three", value);
+	changes_->commit();
+	EXPECT_EQ(answers_.to(7), Status::good);
+}
+
+// The store and the journal are compared with maps after each step. Some commits fail.
+TEST_F(ChangesTest, RandomStepsAgreeWithAModelInWhichFailedTurnsNeverWere) {
+	for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+		open(100'000, 4096);
+		journal_.content.clear();
+		journal_.next.clear();
+		answers_.by_number.clear();
+		Random random(seed);
+		std::map<std::string, std::string> visible, newest;
+		std::map<std::uint32_t, Status> waiting;  // the answers to requests in the window
+		for (std::uint32_t step = 0; step < 2000; ++step) {
+			const std::string key = "key" + std::to_string(random.below(12));
+			const std::string value(random.below(30'000), static_cast<char>('a' + step % 26));
+			const std::uint64_t chosen = random.below(20);
+			journal_.fails = random.chance(0.3);
+			if (chosen < 8) {
+				set(step, key, value);
+				if (const auto at_once = answers_.to(step)) {
+					ASSERT_TRUE(at_once == Status::full || at_once == Status::busy);
+				} else {
+					newest[key] = value;
+					waiting[step] = Status::good;
+				}
+			} else if (chosen < 14) {
+				remove(step, key);
+				if (newest.erase(key) > 0) waiting[step] = Status::good;
+				else if (!answers_.to(step)) waiting[step] = Status::missing;
+				else ASSERT_EQ(answers_.to(step), Status::missing);
+			}
+			if (chosen == 19 && !waiting.empty()) {
+				changes_->commit();
+				(journal_.fails ? newest : visible) = journal_.fails ? visible : newest;
+				for (const auto& [number, status] : waiting)
+					ASSERT_EQ(answers_.to(number), journal_.fails ? Status::disk : status);
+				waiting.clear();
+				ASSERT_EQ(journal_.content, visible);
+			}
+			for (int i = 0; i < 12; ++i) {
+				const std::string each = "key" + std::to_string(i);
+				const auto found = visible.find(each);
+				ASSERT_EQ(get(each), found == visible.end() ? "(missing)" : found->second) << "seed " << seed;
+			}
+		}
+		changes_->commit();
+		journal_.fails = false;
+		for (std::uint32_t i = 0; i < 12; ++i) remove(10'000 + i, "key" + std::to_string(i));
+		changes_->commit();
+		ASSERT_EQ(store_->used(), 0u);
+	}
+}
+
+class PublishedChanges : public testing_tools::KvBase {
+protected:
+	void SetUp() override {
+		journal_ = &held_;
+		open({.index_bytes = Index::bytes_min, .window = 64}, {});
+	}
+	// The value that a one-sided GET would find now.
+	std::string published(std::string_view key) const {
+		const Index& index = *store_->index();
+		const std::uint64_t hash = index_hash(key, index.shape().seed);
+		const std::size_t at = (hash & (index.shape().lines - 1)) * line_bytes;
+		const Bytes area = index.area().bytes();
+		const SeenLine seen = read_line(area.subspan(at, line_bytes), key, hash, area.size());
+		return seen.seen == Seen::inside ? std::string(text_of(seen.value)) : "(none)";
+	}
+	TestJournal held_;
+};
+
+TEST_F(PublishedChanges, AOneSidedGetSeesAChangeOnceItIsHeldAndNotBefore) {
+	Client& client = connect({.one_sided = true});
+	loop_.complete(testing_tools::set_value(client, "key", "one"));
+	loop_.complete(testing_tools::expect_value(client, "key", "one"));
+	ASSERT_EQ(published("key"), "one");
+	int seen = 0;
+	held_.before_commit = [&] {
+		EXPECT_EQ(published("key"), "one");
+		++seen;
+	};
+	loop_.complete(testing_tools::set_value(client, "key", "two"));
+	EXPECT_EQ(seen, 1);
+	EXPECT_EQ(published("key"), "two") << "a held change is published, with a journal too";
+	held_.before_commit = nullptr;
+	held_.fails = true;
+	loop_.complete([](Client& client) -> async::Task<void> {
+		const auto done = co_await client.set("key", bytes_of("three"));
+		EXPECT_EQ(done.error(), Error::disk);
+		const auto removed = co_await client.remove("key");
+		EXPECT_EQ(removed.error(), Error::disk);
+	}(client));
+	EXPECT_EQ(published("key"), "two");
+	loop_.complete(testing_tools::expect_value(client, "key", "two"));
+}
+
+TEST_F(PublishedChanges, AStoppingServerAnswersTheChangesThatWaitBeforeItSaysSo) {
+	Client& client = connect();
+	bool done = false;
+	loop_.spawn([](Client& client, bool& done) -> async::Task<void> {
+		const auto set = co_await client.set("key", bytes_of("value"));
+		EXPECT_TRUE(set.has_value());
+		done = true;
+	}(client, done));
+	held_.before_commit = [&] {
+		if (held_.commits == 1) connections_.back()->connection->stop();
+	};
+	loop_.run_until([&] { return done; });
+	EXPECT_EQ(held_.content.at("key"), "value");
+}
+
+}  // namespace
+}  // namespace verbena::kv
