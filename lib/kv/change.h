@@ -35,6 +35,7 @@ struct Change {
 	};
 	Kind kind = Kind::none;
 	Status status = Status::good;  // the answer, once the change is held
+	std::uint64_t version = 0;  // set, remove: the version of the change
 	std::uint32_t freed = 0;  // bytes that are free once it is applied, and that have no credit
 	Value value;
 	Ticket ticket;

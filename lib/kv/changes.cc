@@ -90,8 +90,8 @@ void Changes::commit() {
 	ChangeWindow& window = store_.window();
 	if (window.empty()) return;
 	window.for_each([&](const Change& change) {
-		if (change.kind == Change::Kind::set) journal_->set(change.key(), change.value.bytes());
-		else if (change.kind == Change::Kind::remove) journal_->remove(change.key());
+		if (change.kind == Change::Kind::set) journal_->set(change.key(), change.value.bytes(), change.version);
+		else if (change.kind == Change::Kind::remove) journal_->remove(change.key(), change.version);
 	});
 	const auto decide = [](const Change& change, Status status) {
 		if (change.ticket.asker != nullptr) change.ticket.asker->decided(change.ticket.number, status);

@@ -18,8 +18,9 @@ namespace verbena::kv {
 class Journal {
 public:
 	virtual ~Journal() = default;
-	virtual void set(std::string_view key, Bytes value) = 0;
-	virtual void remove(std::string_view key) = 0;
+	// `version` is that of the change.
+	virtual void set(std::string_view key, Bytes value, std::uint64_t version) = 0;
+	virtual void remove(std::string_view key, std::uint64_t version) = 0;
 	// Makes all changes since the previous call durable before it returns. Returns false if it
 	// wrote none of them.
 	virtual bool commit() = 0;

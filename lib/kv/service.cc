@@ -1,6 +1,9 @@
 #include "lib/kv/service.h"
 
+#include <chrono>
+
 #include "base/random.h"
+#include "lib/kv/fault_report.h"
 #include "lib/kv/placement.h"
 #include "lib/verbs/local_device.h"
 
@@ -17,6 +20,13 @@ struct Served : async::Linked {
 	explicit Served(Connection& of) : connection(of) {}
 	Connection& connection;
 };
+
+// The versions of a store without a past follow the time, in nanoseconds. So they are above those
+// of an earlier store of this name, unless the clock was set back.
+std::uint64_t first_versions() {
+	return static_cast<std::uint64_t>(
+		std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+}
 
 }  // namespace
 
@@ -64,6 +74,7 @@ std::expected<void, std::string> Service::start() {
 	store_->charge(message_bytes_beyond_free());
 	if (settings.one_sided > 0 && store_->index() == nullptr)
 		return std::unexpected("there is not enough memory for --one-sided; use a smaller size");
+	store_->begin_versions(options_.data.empty() ? first_versions() : 0);
 	if (options_.data.empty()) sessions_ = std::make_unique<Sessions>(secure_random<std::uint64_t>() | 1);
 	else if (auto opened = open_journal(); !opened) return opened;
 	changes_ = std::make_unique<Changes>(io_, *store_, *sessions_, session_journal_.get());
@@ -98,18 +109,27 @@ std::size_t Service::message_bytes_beyond_free() const {
 std::expected<void, std::string> Service::open_journal() {
 	// LMDB's file also holds old pages until no transaction uses them, and unused parts of pages.
 	constexpr std::size_t times = 4, bytes_min = std::size_t{1} << 30;
-	auto opened = LmdbJournal::open(options_.data, std::max(options_.settings.memory * times, bytes_min));
+	const FaultReport report(options_.data + " is damaged, and LMDB cannot read it; restore the folder from a copy");
+	auto opened =
+		LmdbJournal::open(options_.data, std::max(options_.settings.memory * times, bytes_min), first_versions());
 	if (!opened) return std::unexpected(opened.error());
 	journal_ = std::move(*opened);
+	if (options_.salvage) {
+		const auto losses = journal_->salvage();
+		if (!losses) return std::unexpected(losses.error());
+		for (const std::string& loss : *losses) options_.complain(options_.data + ": " + loss);
+	}
 	bool fits = true;
-	const auto read =
-		journal_->read_all([&](std::string_view key, Bytes value) { return fits = store_->set(key, value); });
+	const auto read = journal_->read_all([&](std::string_view key, Bytes value, std::uint64_t version) {
+		return fits = store_->restore(key, value, version);
+	});
 	if (!read) return read;
 	if (!fits) return std::unexpected("the content of " + options_.data + " needs more than --memory; raise it");
 	auto sessions = SessionJournal::read(*journal_, io_.now());
 	if (!sessions) return std::unexpected(options_.data + ": " + sessions.error());
 	sessions_ = std::move(*sessions);
 	session_journal_ = std::make_unique<SessionJournal>(*journal_, *sessions_);
+	store_->begin_versions(journal_->last_version());
 	return {};
 }
 

@@ -35,6 +35,7 @@ struct ServiceOptions {
 	std::string name;     // the host:port by which clients of the prefix connect
 	std::uint32_t join_lease_s = 5;  // seconds until a crashed server stops being a member
 	std::string data;     // folder of the journal; empty: nothing is durable
+	bool salvage = false;  // start without the damaged records of the journal
 	// Gets one sentence for each client that failed, and when writing to the disk begins to fail or
 	// to work again. Both threads call it.
 	std::function<void(const std::string&)> complain = [](const std::string&) {};

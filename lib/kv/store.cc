@@ -198,8 +198,17 @@ bool Store::confirm_credit(Item& item) {
 	return true;
 }
 
+bool Store::restore(std::string_view key, Bytes value, std::uint64_t version) {
+	Value made = take(key, value);
+	if (!made || !confirm_credit(*made.item_)) return false;
+	begin_versions(made.item_->version = version);
+	put(made.release());
+	return true;
+}
+
 bool Store::enter(Value& value) {
 	if (!confirm_credit(*value.item_)) return false;
+	value.item_->version = ++last_version_;
 	put(value.release());
 	return true;
 }
@@ -208,10 +217,12 @@ bool Store::accept(Value value, const Ticket& ticket) {
 	Item& item = *value.item_;
 	if (!confirm_credit(item)) return false;
 	const std::size_t freed = newest_cost(item.key(), item.hash) - item.credit;
+	item.version = ++last_version_;
 	freeing_ += freed;
 	waiting_bytes_ += item.key_length + item.value_length;
 	window_.accept(item.hash,
 		{.kind = Change::Kind::set,
+			.version = item.version,
 			.freed = static_cast<std::uint32_t>(freed),
 			.value = std::move(value),
 			.ticket = ticket});
@@ -224,6 +235,7 @@ void Store::accept_removal(Value value, const Ticket& ticket) {
 	freeing_ += freed;
 	window_.accept(item.hash,
 		{.kind = Change::Kind::remove,
+			.version = ++last_version_,
 			.freed = static_cast<std::uint32_t>(freed),
 			.value = std::move(value),
 			.ticket = ticket});
@@ -282,6 +294,7 @@ void Store::publish(std::string_view key, const Value& value) {
 bool Store::remove(std::string_view key) {
 	Item** const at = find(key, hash_of(key));
 	if (*at == nullptr) return false;
+	++last_version_;
 	take_out(at);
 	return true;
 }

@@ -26,6 +26,7 @@
 //   get() and the index show what is in the table, and nothing that waits in the window.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -69,6 +70,11 @@ public:
 	bool set(std::string_view key, Bytes value);
 	// Returns false if the key is missing.
 	bool remove(std::string_view key);
+	// Stores what a journal has, with its version.
+	bool restore(std::string_view key, Bytes value, std::uint64_t version);
+	// Each change gets a version, which is above all earlier ones. The next one follows this,
+	// unless there is a higher one already.
+	void begin_versions(std::uint64_t after) { last_version_ = std::max(last_version_, after); }
 
 	// Reserves memory for a new version. The caller moves the value's bytes into its buffer(), and
 	// then stores it by set(Value). Returns an empty Value if the store is full.
@@ -171,6 +177,7 @@ private:
 	std::size_t count_ = 0;
 	std::size_t used_ = 0, credit_ = 0;  // bytes of all versions; sum of their credits
 	std::size_t charged_ = 0;
+	std::uint64_t last_version_ = 0;
 	bool refused_for_now_ = false;
 	StoreCounters counters_;
 };

@@ -1,6 +1,8 @@
 // TestJournal: a Journal in memory for tests, whose commits fail when the test wants it.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <map>
 #include <string>
@@ -11,8 +13,16 @@ namespace verbena::kv::testing_tools {
 
 class TestJournal final : public Journal {
 public:
-	void set(std::string_view key, Bytes value) override { next[std::string(key)] = text_of(value); }
-	void remove(std::string_view key) override { next.erase(std::string(key)); }
+	void set(std::string_view key, Bytes value, std::uint64_t version) override {
+		EXPECT_GT(version, last_version);
+		last_version = version;
+		next[std::string(key)] = text_of(value);
+	}
+	void remove(std::string_view key, std::uint64_t version) override {
+		EXPECT_GT(version, last_version);
+		last_version = version;
+		next.erase(std::string(key));
+	}
 	bool commit() override {
 		++commits;
 		if (before_commit) before_commit();
@@ -24,6 +34,7 @@ public:
 	std::map<std::string, std::string> content, next;
 	std::function<void()> before_commit;
 	bool fails = false;
+	std::uint64_t last_version = 0;
 	int commits = 0;
 };
 

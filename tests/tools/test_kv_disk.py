@@ -1,6 +1,7 @@
 """A full or failing disk: SETs fail with an error of their own, change nothing, and GETs go on."""
 
 import os
+import random
 import re
 import resource
 import shlex
@@ -12,6 +13,7 @@ from kv_histories import KV_DISK, build_history, check, histories
 from programs import Program, Programs, wait_until
 from test_kv import HOST, client, serve
 
+FLIPS = 400 if os.environ.get("VERBENA_HOSTILE") == "long" else 40
 REFUSED = "could not write the change to its disk"
 
 
@@ -156,3 +158,66 @@ def test_a_limit_of_the_files_size_refuses_what_does_not_fit(programs: Programs)
     server.kill()
     _, where = serve(programs, "--data", "store")
     assert client(programs, where, *(f"GET key{i}" for i in range(200))).out.splitlines() == seen
+
+
+def a_store(programs: Programs) -> tuple[bytes, dict[str, str]]:
+    """Return the file of a --data folder, and the keys and values in it."""
+    luck = random.Random(1)
+    server, where = serve(programs, "--data", "store")
+    content = {}
+    for _ in range(3):
+        for _ in range(60):
+            key = f"key{luck.randrange(100)}" + "x" * luck.choice([0, 0, 0, 600])
+            content[key] = f"{luck.randrange(10**6)}" * luck.choice([1, 1, 1, 30, 3000])
+        assert client(programs, where, *(f"SET {key} {value}" for key, value in content.items())).status == 0
+    assert server.end().status == 0
+    return (programs.folder / "store" / "data.mdb").read_bytes(), content
+
+
+def with_flipped_bit(programs: Programs, name: str, data: bytes, bit: int) -> Path:
+    folder = programs.folder / name
+    folder.mkdir()
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    (folder / "data.mdb").write_bytes(changed)
+    return folder
+
+
+def test_a_store_with_a_flipped_bit_is_refused_or_as_it_was(programs: Programs) -> None:
+    """A bit may lie in a free page. No key may be missing or have another value."""
+    data, content = a_store(programs)
+    luck = random.Random(2)
+    refused = 0
+    for number in range(FLIPS):
+        byte = luck.randrange(len(data))
+        if number % 3 == 0:  # LMDB's own headers and offsets
+            byte = byte // 4096 * 4096 + luck.randrange(64)
+        folder = with_flipped_bit(programs, f"flip{number}", data, 8 * byte + luck.randrange(8))
+        server = programs.start("kv_server", "--listen", HOST, "--port", 0, "--data", folder)
+        wait_until(lambda server=server: "listening" in server.out or not server.running, "it starts, or refuses")
+        if not server.running:
+            told = server.finish()
+            assert told.status == 1 and str(folder) in told.err, (byte, told)
+            refused += 1
+            continue
+        found = re.search(r"listening at [\d.]+:(\d+)", server.out)
+        assert found
+        ran = client(programs, f"{HOST}:{found[1]}", *(f"GET {key}" for key in content))
+        assert ran.out.splitlines() == list(content.values()), byte
+        server.kill()
+    assert refused > FLIPS / 5
+
+
+def test_a_damaged_key_is_named_and_salvage_starts_without_it(programs: Programs) -> None:
+    data, content = a_store(programs)
+    value = content["key7"].encode()
+    folder = with_flipped_bit(programs, "damaged", data.replace(value, value[:-1] + b"!"), 8 * len(data) - 1)
+    ran = programs.run("kv_server", "--listen", HOST, "--port", 0, "--data", folder)
+    assert ran.status == 1 and "the key key7" in ran.err and "--salvage" in ran.err, ran
+    server, where = serve(programs, "--data", folder, "--salvage")
+    assert "the key key7 is damaged" in server.err
+    got = client(programs, where, *(f"GET {key}" for key in content))
+    assert got.out.splitlines() == ["" if key == "key7" else value for key, value in content.items()]
+    server.kill()
+    _, where = serve(programs, "--data", folder)
+    assert client(programs, where, "GET key7", "SET key7 new", "GET key7").out.splitlines() == ["", "new"]
