@@ -13,8 +13,9 @@ namespace verbena::kv {
 // The maker of a request, who gets its answer.
 class Asker {
 public:
-	// `number` is RequestHeader::number.
-	virtual void decided(std::uint32_t number, Status status) = 0;
+	// `number` is RequestHeader::number. `version` is Answer::version, or any_version if the answer
+	// shall have none.
+	virtual void decided(std::uint32_t number, Status status, std::uint64_t version) = 0;
 
 protected:
 	~Asker() = default;
@@ -24,6 +25,7 @@ protected:
 struct Ticket {
 	Asker* asker = nullptr;  // null: the asker is gone
 	std::uint32_t number = 0;
+	bool versioned = false;  // the answer shall have the version
 	std::uint64_t client = 0, order = 0;  // Hello::client and ChangeId::order; order 0: no id
 };
 
@@ -35,7 +37,7 @@ struct Change {
 	};
 	Kind kind = Kind::none;
 	Status status = Status::good;  // the answer, once the change is held
-	std::uint64_t version = 0;  // set, remove: the version of the change
+	std::uint64_t version = 0;  // that of the change; none: the answer's
 	std::uint32_t freed = 0;  // bytes that are free once it is applied, and that have no credit
 	Value value;
 	Ticket ticket;

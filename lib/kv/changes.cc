@@ -5,56 +5,63 @@ namespace verbena::kv {
 Ticket Changes::ticket_of(const Request& request) {
 	return {.asker = &request.asker,
 		.number = request.number,
+		.versioned = request.terms.versioned,
 		.client = request.session == nullptr ? 0 : request.session->client(),
-		.order = request.order};
-}
-
-bool Changes::answer_known(const Request& request) {
-	if (request.order == 0) return false;
-	switch (request.session->fate_of(request.order)) {
-		case ChangeSession::Fate::fresh: return false;
-		case ChangeSession::Fate::done:
-			++repeated_;
-			// The change may be one of those that wait.
-			answer(request, Status::good, !store_.window().empty());
-			break;
-		case ChangeSession::Fate::settled: request.asker.decided(request.number, Status::settled); break;
-		case ChangeSession::Fate::crowded: request.asker.decided(request.number, Status::busy); break;
-	}
-	return true;
+		.order = request.terms.order};
 }
 
 // A rendezvous is checked again when its value has arrived: a copy of it on another connection may
 // have been faster.
+bool Changes::answer_known(const Request& request, std::string_view key) {
+	const Terms& terms = request.terms;
+	if (terms.order != 0) {
+		switch (request.session->fate_of(terms.order)) {
+			case ChangeSession::Fate::fresh: break;
+			case ChangeSession::Fate::done:
+				++repeated_;
+				// The change may be one of those that wait.
+				answer(request, Status::good, !store_.window().empty());
+				return true;
+			case ChangeSession::Fate::settled: answer_now(request, Status::settled); return true;
+			case ChangeSession::Fate::crowded: answer_now(request, Status::busy); return true;
+		}
+	}
+	if (terms.expected == any_version) return false;
+	const Store::Newest newest = store_.newest(key);
+	const std::uint64_t version = newest.value ? newest.value.version() : 0;
+	if (version == terms.expected) return false;
+	answer(request, Status::changed, newest.waits, version);
+	return true;
+}
+
 void Changes::set(const Request& request, std::string_view key, Bytes value) {
-	if (answer_known(request)) return;
-	if (journal_ != nullptr) return accept(request, store_.take(key, value));
-	if (!store_.set(key, value)) return request.asker.decided(request.number, refusal());
-	keep(request);
-	request.asker.decided(request.number, Status::good);
+	if (answer_known(request, key)) return;
+	store(request, store_.take(key, value));
 }
 
 void Changes::set(const Request& request, Value value) {
-	if (answer_known(request)) return;
-	if (journal_ != nullptr) return accept(request, std::move(value));
-	if (!store_.set(std::move(value))) return request.asker.decided(request.number, refusal());
-	keep(request);
-	request.asker.decided(request.number, Status::good);
+	if (answer_known(request, value.key())) return;
+	store(request, std::move(value));
 }
 
-void Changes::accept(const Request& request, Value value) {
-	if (!value || !store_.accept(std::move(value), ticket_of(request)))
-		return request.asker.decided(request.number, refusal());
+void Changes::store(const Request& request, Value value) {
+	if (!value) return answer_now(request, refusal());
+	if (journal_ != nullptr) {
+		if (!store_.accept(std::move(value), ticket_of(request))) return answer_now(request, refusal());
+		keep(request);
+		return wait();
+	}
+	if (!store_.set(std::move(value))) return answer_now(request, refusal());
 	keep(request);
-	wait();
+	answer_now(request, Status::good, store_.last_version());
 }
 
 void Changes::remove(const Request& request, std::string_view key) {
-	if (answer_known(request)) return;
+	if (answer_known(request, key)) return;
 	if (journal_ == nullptr) {
-		const bool removed = store_.remove(key);
-		if (removed) keep(request);
-		return request.asker.decided(request.number, removed ? Status::good : Status::missing);
+		if (!store_.remove(key)) return answer_now(request, Status::missing);
+		keep(request);
+		return answer_now(request, Status::good, store_.last_version());
 	}
 	Store::Newest newest = store_.newest(key);
 	if (!newest.value) return answer(request, Status::missing, newest.waits);
@@ -65,12 +72,16 @@ void Changes::remove(const Request& request, std::string_view key) {
 
 // The journal writes the sessions with the changes, so they know a change before it is held.
 void Changes::keep(const Request& request) {
-	if (request.order != 0) sessions_.keep(*request.session, request.order);
+	if (request.terms.order != 0) sessions_.keep(*request.session, request.terms.order);
 }
 
-void Changes::answer(const Request& request, Status status, bool waits) {
-	if (!waits) return request.asker.decided(request.number, status);
-	store_.accept_answer(status, ticket_of(request));
+void Changes::answer_now(const Request& request, Status status, std::uint64_t version) {
+	request.asker.decided(request.number, status, request.terms.versioned ? version : any_version);
+}
+
+void Changes::answer(const Request& request, Status status, bool waits, std::uint64_t version) {
+	if (!waits) return answer_now(request, status, version);
+	store_.accept_answer(status, version, ticket_of(request));
 	wait();
 }
 
@@ -94,7 +105,9 @@ void Changes::commit() {
 		else if (change.kind == Change::Kind::remove) journal_->remove(change.key(), change.version);
 	});
 	const auto decide = [](const Change& change, Status status) {
-		if (change.ticket.asker != nullptr) change.ticket.asker->decided(change.ticket.number, status);
+		const Ticket& ticket = change.ticket;
+		if (ticket.asker == nullptr) return;
+		ticket.asker->decided(ticket.number, status, ticket.versioned ? change.version : any_version);
 	};
 	if (journal_->commit())
 		return store_.hold(window.end(), [&](const Change& change) { decide(change, change.status); });

@@ -1,6 +1,6 @@
-// Changes: executes SET and DEL. A change is judged when it arrives, waits in the store's window
-// until the journal has it, and then becomes visible and is answered. Without a journal a change is
-// visible and answered at once.
+// Changes: executes SET and DEL, also those that expect a version. A change is judged when it
+// arrives, waits in the store's window until the journal has it, and then becomes visible and is
+// answered. Without a journal a change is visible and answered at once.
 //
 // All changes of one turn of the loop are one transaction of the journal. If that fails, they are
 // undone, and answered by Status::disk; the next turn tries again.
@@ -28,11 +28,17 @@ public:
 	static constexpr std::size_t waiting_max = 4096;  // changes, and answers that depend on them
 	static constexpr std::size_t waiting_bytes_max = 64 << 20;
 
+	// A part of a request which it keeps while its value is under way.
+	struct Terms {
+		std::uint64_t order = 0;  // ChangeId::order; 0: the change has no id
+		std::uint64_t expected = any_version;  // Request::expected
+		bool versioned = false;  // Request::versioned
+	};
 	struct Request {
 		Asker& asker;
 		std::uint32_t number = 0;  // RequestHeader::number
 		ChangeSession* session = nullptr;  // null: the client has no id
-		std::uint64_t order = 0;  // ChangeId::order; 0: the change has no id
+		Terms terms{};
 	};
 
 	// `journal` is null if nothing is durable.
@@ -44,9 +50,9 @@ public:
 	// `value` is of Store::take(); its bytes must not change any more.
 	void set(const Request& request, Value value);
 	void remove(const Request& request, std::string_view key);
-	// Answers a change that must not be executed, for example because it was executed before.
-	// Returns false if it must.
-	bool answer_known(const Request& request);
+	// Answers a change that must not be executed: it was executed before, or its key has another
+	// version than expected. Returns false if it must be executed.
+	bool answer_known(const Request& request, std::string_view key);
 
 	// The answer to a change that the store has just refused.
 	Status refusal() const { return store_.refused_for_now() ? Status::busy : Status::full; }
@@ -62,10 +68,11 @@ public:
 
 private:
 	static Ticket ticket_of(const Request& request);
-	void accept(const Request& request, Value value);
 	void keep(const Request& request);
 	void wait();
-	void answer(const Request& request, Status status, bool waits);
+	void answer(const Request& request, Status status, bool waits, std::uint64_t version = 0);
+	static void answer_now(const Request& request, Status status, std::uint64_t version = 0);
+	void store(const Request& request, Value value);
 
 	async::Loop& loop_;
 	Store& store_;

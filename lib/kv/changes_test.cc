@@ -15,9 +15,10 @@ using testing_tools::TestJournal;
 
 class Answers : public Asker {
 public:
-	void decided(std::uint32_t number, Status status) override {
+	void decided(std::uint32_t number, Status status, std::uint64_t version) override {
 		EXPECT_FALSE(by_number.contains(number)) << "an answer is given once";
 		by_number[number] = status;
+		versions[number] = version;
 	}
 	// The answer to this request; nothing if it waits.
 	std::optional<Status> to(std::uint32_t number) const {
@@ -25,6 +26,7 @@ public:
 		return found == by_number.end() ? std::nullopt : std::optional(found->second);
 	}
 	std::map<std::uint32_t, Status> by_number;
+	std::map<std::uint32_t, std::uint64_t> versions;
 };
 
 class ChangesTest : public ::testing::Test {
@@ -37,13 +39,21 @@ protected:
 	void SetUp() override { open(std::size_t{1} << 30); }
 
 	Changes::Request request(std::uint32_t number, std::uint64_t order = 0) {
-		return {.asker = answers_, .number = number, .session = &session_, .order = order};
+		return {.asker = answers_, .number = number, .session = &session_, .terms = {.order = order}};
 	}
 	void set(std::uint32_t number, std::string_view key, std::string_view value, std::uint64_t order = 0) {
 		changes_->set(request(number, order), key, bytes_of(value));
 	}
 	void remove(std::uint32_t number, std::string_view key, std::uint64_t order = 0) {
 		changes_->remove(request(number, order), key);
+	}
+	void set_if(std::uint32_t number, std::string_view key, std::string_view value, std::uint64_t expected) {
+		changes_->set({.asker = answers_, .number = number, .terms = {.expected = expected, .versioned = true}}, key,
+			bytes_of(value));
+	}
+	void remove_if(std::uint32_t number, std::string_view key, std::uint64_t expected) {
+		changes_->remove(
+			{.asker = answers_, .number = number, .terms = {.expected = expected, .versioned = true}}, key);
 	}
 	std::string get(std::string_view key) {
 		const Value value = store_->get(key);
@@ -150,6 +160,59 @@ TEST_F(ChangesTest, AChangeThatTheDiskRefusedIsExecutedWhenItArrivesAgain) {
 	changes_->commit();
 	EXPECT_EQ(get("key"), "two");
 	EXPECT_EQ(changes_->repeated(), 1u);
+}
+
+TEST_F(ChangesTest, AConditionIsJudgedAgainstTheNewestVersionAlsoIfItWaits) {
+	set_if(1, "key", "one", 0);
+	changes_->commit();
+	const std::uint64_t first = answers_.versions[1];
+	EXPECT_EQ(store_->get("key").version(), first);
+	EXPECT_EQ(get("key"), "one");
+	set_if(2, "key", "two", first);
+	set_if(3, "key", "three", first);
+	EXPECT_EQ(answers_.to(3), std::nullopt) << "it depends on a change that waits";
+	set_if(4, "other", "value", first);
+	EXPECT_EQ(answers_.to(4), Status::changed) << "it depends on none";
+	EXPECT_EQ(answers_.versions[4], 0u);
+	changes_->commit();
+	const std::uint64_t second = answers_.versions[2];
+	EXPECT_EQ(answers_.to(2), Status::good);
+	EXPECT_GT(second, first);
+	EXPECT_EQ(answers_.to(3), Status::changed);
+	EXPECT_EQ(answers_.versions[3], second);
+	EXPECT_EQ(get("key"), "two");
+	remove_if(5, "key", first);
+	EXPECT_EQ(answers_.to(5), Status::changed);
+	remove_if(6, "key", second);
+	set_if(7, "key", "four", 0);
+	changes_->commit();
+	EXPECT_EQ(answers_.to(6), Status::good);
+	EXPECT_EQ(answers_.to(7), Status::good);
+	EXPECT_GT(answers_.versions[7], answers_.versions[6]) << "versions grow over a DEL";
+	EXPECT_EQ(get("key"), "four");
+}
+
+TEST_F(ChangesTest, AConditionThatFailedAgainstARefusedChangeIsAnsweredWithDisk) {
+	set_if(1, "key", "one", 0);
+	set_if(2, "key", "two", 0);
+	journal_.fails = true;
+	changes_->commit();
+	EXPECT_EQ(answers_.to(1), Status::disk);
+	EXPECT_EQ(answers_.to(2), Status::disk);
+	EXPECT_EQ(get("key"), "(missing)");
+}
+
+TEST_F(ChangesTest, WithoutAJournalAConditionIsJudgedAndAnsweredAtOnce) {
+	changes_.emplace(loop_, *store_, sessions_, nullptr);
+	set_if(1, "key", "one", 5);
+	EXPECT_EQ(answers_.to(1), Status::changed);
+	set_if(2, "key", "one", 0);
+	EXPECT_EQ(answers_.to(2), Status::good);
+	EXPECT_EQ(answers_.versions[2], store_->get("key").version());
+	remove_if(3, "key", answers_.versions[2]);
+	EXPECT_EQ(answers_.to(3), Status::good);
+	set(4, "key", "two");
+	EXPECT_EQ(answers_.versions[4], any_version) << "the request did not ask for it";
 }
 
 TEST_F(ChangesTest, AnAskerThatIsGoneHearsNothingAndItsChangeGoesOn) {

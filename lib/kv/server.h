@@ -83,7 +83,7 @@ private:
 		channel::Lease lease;
 		Value value;  // the version
 		std::uint32_t number = 0;  // the number of the SET_WRITE request
-		std::uint64_t order = 0;  // its ChangeId::order; 0: it has no id
+		Changes::Terms terms;  // those of the SET_WRITE
 		std::uint32_t generation = 0;  // one more with each use of this entry of grants_
 		Nanoseconds deadline = 0;  // the time at which the grant expires
 		bool in_use = false, is_place = false;  // is_place: the client may write
@@ -92,22 +92,22 @@ private:
 	// after that wait, so it holds no memory.
 	struct Queued {
 		RequestHeader header;
-		std::uint64_t order = 0;  // ChangeId::order; 0: it has no id
+		Changes::Terms terms;
 		std::string key;
 		RemoteMemory remote;  // SET_READ: the value in the client's memory
 	};
 
 	async::Task<std::string> greet();
 	bool handle(const Request& request);
-	Changes::Request change(std::uint32_t number, std::uint64_t order) {
-		return {.asker = *this, .number = number, .session = session_, .order = order};
+	Changes::Request change(std::uint32_t number, const Changes::Terms& terms) {
+		return {.asker = *this, .number = number, .session = session_, .terms = terms};
 	}
-	void get(const RequestHeader& header, std::string_view key);
-	void set(const Request& request, std::uint64_t order);
+	void get(const RequestHeader& header, bool versioned, std::string_view key);
+	void set(const Request& request, const Changes::Terms& terms);
 	bool finish_written(std::uint32_t number);
 	void begin(Queued request);
 	void begin_queued();
-	Running grant_value(std::uint32_t number, Value value);
+	Running grant_value(std::uint32_t number, Value value, bool versioned);
 	Running read_value(Queued request);
 	Running grant_place(Queued request);
 	Running store_written(std::uint32_t loan);
@@ -122,9 +122,11 @@ private:
 	void expire() override;
 
 	// Asker
-	void decided(std::uint32_t number, Status status) override { answer(number, status); }
-	void answer(std::uint32_t number, Status status, std::uint32_t lease = 0, const RemoteMemory* remote = nullptr);
-	void answer_value(std::uint32_t number, Value value);
+	void decided(std::uint32_t number, Status status, std::uint64_t version) override;
+	void answer(std::uint32_t number, Status status, std::uint32_t lease = 0, const RemoteMemory* remote = nullptr,
+		std::uint64_t version = any_version);
+	void answer_value(std::uint32_t number, Value value, std::uint64_t version);
+	std::byte* put_answer(AnswerHeader header, std::uint64_t version, std::size_t more);
 
 	Store& store_;
 	Changes& changes_;

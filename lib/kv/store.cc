@@ -241,7 +241,9 @@ void Store::accept_removal(Value value, const Ticket& ticket) {
 			.ticket = ticket});
 }
 
-void Store::accept_answer(Status status, const Ticket& ticket) { window_.follow({.status = status, .ticket = ticket}); }
+void Store::accept_answer(Status status, std::uint64_t version, const Ticket& ticket) {
+	window_.follow({.status = status, .version = version, .ticket = ticket});
+}
 
 void Store::leave_window(const Change& change) {
 	freeing_ -= change.freed;

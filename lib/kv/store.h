@@ -74,6 +74,7 @@ public:
 	bool restore(std::string_view key, Bytes value, std::uint64_t version);
 	// Each change gets a version, which is above all earlier ones. The next one follows this,
 	// unless there is a higher one already.
+	std::uint64_t last_version() const { return last_version_; }
 	void begin_versions(std::uint64_t after) { last_version_ = std::max(last_version_, after); }
 
 	// Reserves memory for a new version. The caller moves the value's bytes into its buffer(), and
@@ -102,7 +103,7 @@ public:
 	// Accepts that the key loses `value`, which is its newest version.
 	void accept_removal(Value value, const Ticket& ticket);
 	// Lets an answer wait until the changes in the window are held.
-	void accept_answer(Status status, const Ticket& ticket);
+	void accept_answer(Status status, std::uint64_t version, const Ticket& ticket);
 	// The changes before `end` are held: they become visible. `done` gets each afterwards.
 	void hold(ChangeWindow::Position end, const std::function<void(const Change&)>& done);
 	// The changes from `from` on are not held, and never will be. `undo` gets each, the newest
