@@ -1,33 +1,12 @@
 // Changes with a journal: they are visible and answered when the journal has them, and undone when
 // it fails.
-#include "lib/kv/changes.h"
-
-#include <gtest/gtest.h>
-
 #include "base/random.h"
-#include "lib/kv/fixture.h"
-#include "lib/kv/test_journal.h"
+#include "lib/kv/changes_fixture.h"
 
 namespace verbena::kv {
 namespace {
 
-using testing_tools::TestJournal;
-
-class Answers : public Asker {
-public:
-	void decided(std::uint32_t number, Status status, std::uint64_t version) override {
-		EXPECT_FALSE(by_number.contains(number)) << "an answer is given once";
-		by_number[number] = status;
-		versions[number] = version;
-	}
-	// The answer to this request; nothing if it waits.
-	std::optional<Status> to(std::uint32_t number) const {
-		const auto found = by_number.find(number);
-		return found == by_number.end() ? std::nullopt : std::optional(found->second);
-	}
-	std::map<std::uint32_t, Status> by_number;
-	std::map<std::uint32_t, std::uint64_t> versions;
-};
+using namespace testing_tools;
 
 class ChangesTest : public ::testing::Test {
 protected:
@@ -64,7 +43,7 @@ protected:
 	Sessions sessions_{1};
 	ChangeSession& session_ = sessions_.enter(7);
 	TestJournal journal_;
-	Answers answers_;
+	KeptAnswers answers_;
 	std::optional<Store> store_;
 	std::optional<Changes> changes_;
 };
@@ -217,7 +196,7 @@ TEST_F(ChangesTest, WithoutAJournalAConditionIsJudgedAndAnsweredAtOnce) {
 
 TEST_F(ChangesTest, AnAskerThatIsGoneHearsNothingAndItsChangeGoesOn) {
 	{
-		Answers gone;
+		KeptAnswers gone;
 		changes_->set({.asker = gone, .number = 1}, "key", bytes_of("one"));
 		changes_->forget(gone);
 	}
@@ -319,59 +298,6 @@ TEST_F(ChangesTest, RandomStepsAgreeWithAModelInWhichFailedTurnsNeverWere) {
 		changes_->commit();
 		ASSERT_EQ(store_->used(), 0u);
 	}
-}
-
-class PublishedChanges : public testing_tools::KvBase {
-protected:
-	void SetUp() override {
-		journal_ = &held_;
-		open({.index_bytes = Index::bytes_min, .window = 64}, {});
-	}
-	// The value that a one-sided GET would find now.
-	std::string published(std::string_view key) const {
-		const Index& index = *store_->index();
-		const std::uint64_t hash = index_hash(key, index.shape().seed);
-		const std::size_t at = (hash & (index.shape().lines - 1)) * line_bytes;
-		const Bytes area = index.area().bytes();
-		const SeenLine seen = read_line(area.subspan(at, line_bytes), key, hash, area.size());
-		return seen.seen == Seen::inside ? std::string(text_of(seen.value)) : "(none)";
-	}
-	TestJournal held_;
-};
-
-TEST_F(PublishedChanges, AOneSidedGetSeesAChangeOnceItIsHeldAndNotBefore) {
-	Client& client = connect({.one_sided = true});
-	loop_.complete(testing_tools::set_value(client, "key", "one"));
-	loop_.complete(testing_tools::expect_value(client, "key", "one"));
-	ASSERT_EQ(published("key"), "one");
-	int seen = 0;
-	held_.before_commit = [&] {
-		EXPECT_EQ(published("key"), "one");
-		++seen;
-	};
-	loop_.complete(testing_tools::set_value(client, "key", "two"));
-	EXPECT_EQ(seen, 1);
-	EXPECT_EQ(published("key"), "two") << "a held change is published, with a journal too";
-	held_.before_commit = nullptr;
-	held_.fails = true;
-	loop_.complete([](Client& client) -> async::Task<void> {
-		const auto done = co_await client.set("key", bytes_of("three"));
-		EXPECT_EQ(done.error(), Error::disk);
-		const auto removed = co_await client.remove("key");
-		EXPECT_EQ(removed.error(), Error::disk);
-	}(client));
-	EXPECT_EQ(published("key"), "two");
-	loop_.complete(testing_tools::expect_value(client, "key", "two"));
-}
-
-TEST_F(PublishedChanges, AStoppingServerDecidesTheChangesThatWaitBeforeItSaysSo) {
-	connect();
-	Answers answers;
-	changes_->set({.asker = answers, .number = 1}, "key", bytes_of("value"));
-	EXPECT_EQ(answers.to(1), std::nullopt);
-	connections_.back()->connection->stop();
-	EXPECT_EQ(answers.to(1), Status::good);
-	EXPECT_EQ(held_.content.at("key"), "value");
 }
 
 }  // namespace
