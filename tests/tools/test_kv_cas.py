@@ -138,6 +138,16 @@ def test_a_store_without_its_content_uses_no_version_again(programs: Programs) -
     assert version_of(ran.out) > first
 
 
+def test_the_longest_key_and_value_can_be_set_by_an_eager_cas(programs: Programs) -> None:
+    """Its message is the longest that there is."""
+    _, where = serve(programs)
+    key, value = "k" * 4096, "v" * (64 << 20)
+    ran = client(programs, where, f"CAS {key} 0 {value}", f"GETV {key}", options=("--proto", "eager"))
+    assert ran.status == 0, ran.err
+    first, second = ran.out.splitlines()
+    assert second == f"{first} {value}"
+
+
 def test_the_words_of_kv_client_for_versions(programs: Programs) -> None:
     _, where = serve(programs)
     ran = client(programs, where, "GETV key", "CAS key 0 a value", "CAS key 0 another", "GET key")
