@@ -26,8 +26,13 @@ void read_requests(kv::Bytes message) {
 		if (!request) break;
 		check(
 			lies_in(request->key, message) && lies_in(request->value, message), "keys and values lie in their message");
-		append(again, request->id ? with_id(request->header) : request->header);
+		kv::RequestHeader header = request->header;
+		if (request->id) header = with_id(header);
+		if (request->versioned) header = with_version(header);
+		append(again, header);
 		if (request->id) append(again, bytes_of(*request->id));
+		if (request->versioned && header.operation != kv::Operation::get)
+			append(again, std::as_bytes(std::span(&request->expected, 1)));
 		append(again, request->key);
 		append(again, request->value);
 		if (request->header.operation == kv::Operation::set_read) append(again, bytes_of(request->remote));
@@ -42,6 +47,7 @@ void read_answers(kv::Bytes message) {
 		if (!answer) break;
 		check(lies_in(answer->value, message), "values lie in their message");
 		append(again, answer->header);
+		if (answer->header.versioned == 1) append(again, std::as_bytes(std::span(&answer->version, 1)));
 		append(again, answer->value);
 		const bool where = answer->header.status == kv::Status::place || answer->header.status == kv::Status::remote;
 		const bool index = answer->header.status == kv::Status::index;

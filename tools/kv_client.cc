@@ -1,5 +1,5 @@
-// The program kv_client: executes lines of SET, GET and DEL at a kv_server. Each file is a client
-// of its own, and all files are executed at the same time.
+// The program kv_client: executes lines of SET, GET, DEL, GETV and CAS at a kv_server. Each file is
+// a client of its own, and all files are executed at the same time.
 //
 // Threads: one loop runs all clients.
 // Errors: a line that fails is reported with its number, and the next ones are executed; exit code
@@ -104,7 +104,7 @@ private:
 	}
 
 	async::Task<void> execute(kv::Session& session, std::size_t number, kv::Command command) {
-		if (command.kind == kv::Command::Kind::set) {
+		if (command.kind == kv::Command::Kind::set && !command.expected) {
 			while (setting_.contains(command.key)) co_await async::Park(waiting_);
 			co_await all_set(options_.outstanding - 1);
 			++under_way_;
@@ -113,20 +113,41 @@ private:
 			co_return;
 		}
 		co_await all_set(0);
+		if (command.expected) {
+			co_await change_if(number, command);
+			co_return;
+		}
 		if (command.kind == kv::Command::Kind::remove) {
 			const auto done = co_await router_->remove(command.key);
 			if (!done && done.error() != kv::Error::missing) complain(number, command.key, done.error());
 			co_return;
 		}
-		auto value = co_await router_->get(command.key);
+		const bool versioned = command.kind == kv::Command::Kind::get_version;
+		auto getting = versioned ? router_->get_versioned(command.key) : router_->get(command.key);
+		auto value = co_await getting;
 		if (!value && value.error() != kv::Error::missing) {
 			complain(number, command.key, value.error());
 			co_return;
 		}
 		const std::string_view text = value ? kv::text_of(value->bytes()) : std::string_view();
 		if (!alone_) fmt::print("{}:{}: ", name_, number);
+		if (versioned) fmt::print("{} ", value ? value->version : 0);
 		std::fwrite(text.data(), 1, text.size(), stdout);
 		std::fputc('\n', stdout);
+	}
+
+	// CAS, and DEL with a version; prints the new version of a CAS.
+	async::Task<void> change_if(std::size_t number, const kv::Command& command) {
+		const kv::Bytes value = kv::bytes_of(std::string_view(command.value));
+		const bool sets = command.kind == kv::Command::Kind::set;
+		kv::Conditional call = sets ? router_->set_if(command.key, value, *command.expected)
+									: router_->remove_if(command.key, *command.expected);
+		const auto done = co_await call;
+		if (!done && done.error() == kv::Error::changed)
+			complain(number, fmt::format("{}: its version is {}", kv::sentence_of(done.error()), call.version()));
+		else if (!done) complain(number, command.key, done.error());
+		else if (sets && !alone_) fmt::print("{}:{}: {}\n", name_, number, *done);
+		else if (sets) fmt::print("{}\n", *done);
 	}
 
 	// Waits until at most `most` SETs are under way.
@@ -241,14 +262,17 @@ int run(Options options) {
 int main(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
-	CLI::App app("Executes SET, GET and DEL lines at a kv_server.", "kv_client");
+	CLI::App app("Executes SET, GET, DEL, GETV and CAS lines at a kv_server.", "kv_client");
 	app.footer(
 		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt "
 		"Client2.txt\n"
 		"  kv_client 10.0.0.1,10.0.0.2,10.0.0.3 commands.txt\n  kv_client etcd://127.0.0.1:2379/kv commands.txt\n"
 		"  kv_client 10.0.0.1 --proto rndv --rndv write commands.txt\n"
-		"A value is the rest of its line. A GET prints the value, or an empty line if there is no such key. A line "
-		"that\n"
+		"A value is the rest of its line. A GET prints the value, or an empty line if there is no such key. GETV key "
+		"prints\n"
+		"the version before it. CAS key version value and DEL key version change a key that has this version (0: is "
+		"missing);\n"
+		"CAS prints the new one. A line that\n"
 		"fails is reported with its number, and the next ones are executed.\n"
 		"Exit codes: 0 success, 1 a line failed or the server is not reachable, 2 wrong usage.");
 	app.add_option("server", options.server,

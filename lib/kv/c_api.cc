@@ -147,6 +147,28 @@ int kv_getn(void* kv_handle, const void* key, size_t key_length, char** value, s
 	return on(kv_handle, [&](Handle& handle) { return handle.get(text_at(key, key_length), value, value_length); });
 }
 
+int kv_get_version(void* kv_handle, const void* key, size_t key_length, char** value, size_t* value_length,
+	unsigned long long* version) {
+	if (key == nullptr || value == nullptr || value_length == nullptr || version == nullptr) return KV_INVALID;
+	*value = nullptr;
+	*value_length = 0;
+	return on(
+		kv_handle, [&](Handle& handle) { return handle.get(text_at(key, key_length), value, value_length, version); });
+}
+
+int kv_cas(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length,
+	unsigned long long* version) {
+	if (key == nullptr || (value == nullptr && value_length > 0) || version == nullptr) return KV_INVALID;
+	return on(kv_handle, [&](Handle& handle) {
+		return handle.set_if(text_at(key, key_length), bytes_at(value, value_length), *version);
+	});
+}
+
+int kv_del_if(void* kv_handle, const void* key, size_t key_length, unsigned long long* version) {
+	if (key == nullptr || version == nullptr) return KV_INVALID;
+	return on(kv_handle, [&](Handle& handle) { return handle.remove_if(text_at(key, key_length), *version); });
+}
+
 int kv_delete(void* kv_handle, const char* key) {
 	if (key == nullptr) return KV_INVALID;
 	return on(kv_handle, [&](Handle& handle) { return handle.remove(text_at(key)); });
@@ -202,6 +224,8 @@ const char* kv_strerror(int result) {
 		case KV_LOST: return "the connection is lost";
 		case KV_UNREACHABLE: return "the server cannot be reached";
 		case KV_UNAVAILABLE: return "the server could not be reached in time; nothing has changed";
+		case KV_CHANGED: return "the key has another version";
+		case KV_DISK: return "the server could not write the change to its disk";
 		case KV_TIMEOUT: return "the server did not answer in time; a change may have been made";
 		case KV_INVALID: return "an argument is not valid";
 		default: return "not a result of this library";

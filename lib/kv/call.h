@@ -33,6 +33,7 @@ struct Fetched {
 	channel::HeapBlock heap;  // holds any other value
 	std::size_t offset = 0;  // where the value begins in its block
 	std::size_t size = 0;  // bytes
+	std::uint64_t version = 0;  // 0: the GET did not ask for it
 
 	std::byte* data() const { return (buffer ? buffer.data() : heap.get()) + offset; }
 	Bytes bytes() const { return {data(), size}; }
@@ -128,6 +129,8 @@ protected:
 	std::string_view key_;
 	Bytes value_;
 	channel::Place place_;
+	bool versioned_ = false;  // the answer shall have the version
+	std::uint64_t expected_ = any_version, version_ = 0;  // Request::expected, Answer::version
 	std::optional<Error> error_;
 	Fetched fetched_;
 	Attempts attempts_;
@@ -140,11 +143,32 @@ protected:
 // A GET, whose result has a value.
 class Getting : public Call {
 public:
-	using Call::Call;
+	Getting(CallMaker& maker, std::string_view key, bool versioned) : Call(maker, Kind::get, key, {}, {}) {
+		versioned_ = versioned;
+	}
 	Result<Fetched> await_resume() {
 		if (error_) return std::unexpected(*error_);
+		fetched_.version = version_;
 		return std::move(fetched_);
 	}
+};
+
+// A change that is made only if the key has the expected version; 0: if the key is missing. The
+// result is the new version; it is 0 if the request was sent again and the server had executed the
+// first one. After Error::changed, version() is the present version.
+class Conditional : public Call {
+public:
+	Conditional(
+		CallMaker& maker, Kind kind, std::string_view key, Bytes value, channel::Place place, std::uint64_t expected)
+		: Call(maker, kind, key, value, std::move(place)) {
+		versioned_ = true;
+		expected_ = expected;
+	}
+	Result<std::uint64_t> await_resume() const {
+		if (error_) return std::unexpected(*error_);
+		return version_;
+	}
+	std::uint64_t version() const { return version_; }
 };
 
 // Refuses a key of an impossible length.

@@ -65,7 +65,7 @@ void Client::submit(Call& call) {
 	call.attempts_.sent(server_.identity, channel_->loop().now());
 	++counters_.operations;
 	call.number_ = take_slot(call);
-	if (call.kind_ == Call::Kind::get && options_.one_sided && published_.shape.lines > 0)
+	if (call.kind_ == Call::Kind::get && options_.one_sided && !call.versioned_ && published_.shape.lines > 0)
 		return (void)read_published(call.number_);
 	if (call.kind_ == Call::Kind::get) return submit_eager(call, Operation::get);
 	if (call.kind_ == Call::Kind::remove) return submit_eager(call, Operation::remove);
@@ -91,18 +91,25 @@ void Client::submit(Call& call) {
 	}
 }
 
-// Adds a request with its id and key to the outbox, and returns where the caller writes `more`
-// bytes behind them. The request carries a release if one waits. If `body` is not empty, it follows
-// in the same message from where it lies, without a copy.
+// Adds a request with its id, version and key to the outbox, and returns where the caller writes
+// `more` bytes behind them. The request carries a release if one waits. If `body` is not empty, it
+// follows in the same message from where it lies, without a copy.
 std::byte* Client::put_request(RequestHeader header, const Call& call, std::size_t more, Bytes body) {
 	header.key_length = static_cast<std::uint16_t>(call.key_.size());
 	const bool identified = call.ordered_.order != 0 && call.kind_ != Call::Kind::get;
+	const bool expects = call.versioned_ && call.kind_ != Call::Kind::get;
 	if (identified) header = with_id(header);
-	std::byte* at = put_header(header, (identified ? sizeof(ChangeId) : 0) + call.key_.size() + more, body);
+	if (call.versioned_) header = with_version(header);
+	const std::size_t before_key = (identified ? sizeof(ChangeId) : 0) + (expects ? sizeof call.expected_ : 0);
+	std::byte* at = put_header(header, before_key + call.key_.size() + more, body);
 	if (identified) {
 		const ChangeId id{.order = call.ordered_.order, .settled = call.settled_};
 		std::memcpy(at, &id, sizeof id);
 		at += sizeof id;
+	}
+	if (expects) {
+		std::memcpy(at, &call.expected_, sizeof call.expected_);
+		at += sizeof call.expected_;
 	}
 	std::memcpy(at, call.key_.data(), call.key_.size());
 	return at + call.key_.size();
@@ -128,7 +135,7 @@ void Client::submit_eager(Call& call, Operation operation) {
 		.number = call.number_,
 		.value_length = static_cast<std::uint32_t>(call.value_.size())};
 	const Bytes value = call.value_;
-	if (!outbox_.takes(sizeof header + sizeof(ChangeId) + call.key_.size() + value.size())) {
+	if (!outbox_.takes(sizeof header + sizeof(ChangeId) + sizeof call.expected_ + call.key_.size() + value.size())) {
 		put_request(header, call, 0, value);
 		return;
 	}
@@ -252,6 +259,7 @@ bool Client::handle(const Answer& answer) {
 	Call* const call = slot->call;
 	const bool is_direct = answer.header.status == Status::place || answer.header.status == Status::remote;
 	if (is_direct && !channel_->direct()) return false;
+	if (call != nullptr) call->version_ = answer.version;
 	switch (answer.header.status) {
 		case Status::good:
 			finish(*slot,
@@ -259,6 +267,8 @@ bool Client::handle(const Answer& answer) {
 			break;
 		case Status::missing: finish(*slot, Error::missing); break;
 		case Status::full: finish(*slot, Error::full); break;
+		case Status::changed: finish(*slot, Error::changed); break;
+		case Status::disk: finish(*slot, Error::disk); break;
 		case Status::too_large: finish(*slot, Error::long_value); break;
 		case Status::unsupported: finish(*slot, Error::unsupported); break;
 		case Status::busy: refuse(*slot); break;

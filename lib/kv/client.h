@@ -15,8 +15,9 @@
 // RDMA READ. set() of a Place sends registered memory without a copy; for rendezvous, set() of
 // other memory first copies the value to a registered buffer.
 //
-// With `one_sided`, a GET reads the published value by RDMA READ, without a message. If the key is
-// not published, or changes too often while it is read, the GET asks by message after all.
+// With `one_sided`, a GET without a version reads the published value by RDMA READ, without a
+// message. If the key is not published, or changes too often while it is read, the GET asks by
+// message after all.
 //
 // Threads: one, that of the channel's loop.
 // Owns: the channel.
@@ -199,7 +200,7 @@ inline Call Client::set(std::string_view key, channel::Place value) {
 	const Bytes bytes = value.bytes();
 	return {*this, Call::Kind::set, key, bytes, std::move(value)};
 }
-inline Getting Client::get(std::string_view key) { return {*this, Call::Kind::get, key, {}, {}}; }
+inline Getting Client::get(std::string_view key) { return {*this, key, false}; }
 inline Call Client::remove(std::string_view key) { return {*this, Call::Kind::remove, key, {}, {}}; }
 
 }  // namespace verbena::kv

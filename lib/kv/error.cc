@@ -9,6 +9,8 @@ std::string_view sentence_of(Error error) {
 		case Error::long_key: return "the key is too long; a key has 1 to 4096 bytes";
 		case Error::long_value: return "the value is too long for this server; a value has at most 64 MiB";
 		case Error::full: return "the store is full; delete keys, or start the server with more --memory";
+		case Error::changed: return "the key has another version; nothing has changed";
+		case Error::disk: return "the server could not write the change to its disk; nothing has changed";
 		case Error::unsupported:
 			return "rendezvous needs an RDMA connection, and this one is over TCP; use the protocol eager or auto";
 		case Error::no_memory: return "this process has no registered memory left; have fewer large values under way";

@@ -13,7 +13,9 @@ enum class Error : std::uint8_t {
 	empty_key,
 	long_key,
 	long_value,
+	changed,      // the key has another version than expected; nothing has changed
 	full,         // the store has reached its memory limit
+	disk,         // the server could not write the change to its disk; nothing has changed
 	unsupported,  // rendezvous over a channel that is not direct
 	no_memory,    // this process has no registered memory left
 	lost,         // the connection ended; whether the store has changed is unknown

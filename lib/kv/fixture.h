@@ -45,12 +45,14 @@ protected:
 		transports_.open(client_rc_options(of_clients), server_rc_options(of_server, server.value_max));
 		server_options_ = server;
 		store_ = std::make_unique<Store>(store, &transports_[1].memory());
+		changes_ = std::make_unique<Changes>(loop_, *store_, sessions_, journal_);
 	}
 	void SetUp() override { open({}, {}); }
 	void TearDown() override {
 		loop_.abandon_spawned();
 		for (auto& each : clients_) each.reset();
 		connections_.clear();
+		changes_.reset();
 		store_.reset();
 		for (std::size_t i : {0, 1}) {
 			EXPECT_EQ(transports_[i].windows_in_use(), 0u);
@@ -63,7 +65,7 @@ protected:
 		auto [ours, theirs] = transports_.connect();
 		auto& served = connections_.emplace_back(std::make_unique<Served>());
 		served->connection =
-			std::make_unique<Connection>(*store_, sessions_, std::move(theirs), server_options_, counters_);
+			std::make_unique<Connection>(*store_, *changes_, sessions_, std::move(theirs), server_options_, counters_);
 		loop_.spawn(serve(*served->connection, served->why));
 		return std::move(ours);
 	}
@@ -102,7 +104,9 @@ protected:
 	ServerOptions server_options_;
 	ServerCounters counters_;
 	Sessions sessions_{1};
+	Journal* journal_ = nullptr;  // for the next open(); its store needs a window
 	std::unique_ptr<Store> store_;
+	std::unique_ptr<Changes> changes_;
 	std::vector<std::unique_ptr<Served>> connections_;
 	std::vector<std::unique_ptr<Client>> clients_;
 };

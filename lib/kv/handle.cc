@@ -17,6 +17,13 @@ Fetched copy_to_heap(const Fetched& fetched) {
 	return copy;
 }
 
+// After any other error the caller's version stays, for another attempt.
+Result<void> take_version(const Result<std::uint64_t>& done, const Conditional& call, unsigned long long& version) {
+	if (done || done.error() == Error::changed) version = call.version();
+	if (!done) return std::unexpected(done.error());
+	return {};
+}
+
 }  // namespace
 
 bool Handle::Load::takes(std::size_t more) const {
@@ -33,6 +40,8 @@ int Handle::fail(Error error, std::string_view key) {
 		case Error::long_key: return KV_LONG_KEY;
 		case Error::long_value: return KV_LONG_VALUE;
 		case Error::full: return KV_FULL;
+		case Error::changed: return KV_CHANGED;
+		case Error::disk: return KV_DISK;
 		case Error::unsupported: return KV_UNSUPPORTED;
 		case Error::no_memory: return KV_NO_MEMORY;
 		case Error::lost: return KV_LOST;
@@ -135,16 +144,17 @@ int Handle::flush() {
 	return error->first;
 }
 
-int Handle::get(std::string_view key, char** value, std::size_t* length) {
+int Handle::get(std::string_view key, char** value, std::size_t* length, unsigned long long* version) {
 	const Nanoseconds by = deadline();
 	wait_for(key);
 	Result<Fetched> fetched;
-	loop().complete(
-		[](Router& router, std::string_view key, Nanoseconds by, Result<Fetched>& fetched) -> async::Task<void> {
-			Getting call = router.get(key);
-			call.by(by);
-			fetched = co_await call;
-		}(*router, key, by, fetched));
+	loop().complete([](Router& router, std::string_view key, bool versioned, Nanoseconds by,
+						Result<Fetched>& fetched) -> async::Task<void> {
+		Getting call = versioned ? router.get_versioned(key) : router.get(key);
+		call.by(by);
+		fetched = co_await call;
+	}(*router, key, version != nullptr, by, fetched));
+	if (version != nullptr) *version = fetched ? fetched->version : 0;
 	if (!fetched) return fail(fetched.error(), key);
 	// The caller may keep the value for long. A small one must not hold a block of registered
 	// memory, which has 4 KiB at least.
@@ -166,6 +176,35 @@ int Handle::remove(std::string_view key) {
 		call.by(by);
 		done = co_await call;
 	}(*router, key, by, done));
+	return result_of(done, key);
+}
+
+int Handle::set_if(std::string_view key, Bytes value, unsigned long long& version) {
+	const Nanoseconds by = deadline();
+	wait_for(key);
+	Result<void> done;
+	loop().complete([](Router& router, std::string_view key, Bytes value, channel::Place place, Nanoseconds by,
+						unsigned long long& version, Result<void>& done) -> async::Task<void> {
+		Conditional call =
+			place.buffer ? router.set_if(key, std::move(place), version) : router.set_if(key, value, version);
+		call.by(by);
+		const auto made = co_await call;
+		done = take_version(made, call, version);
+	}(*router, key, value, place_of(value), by, version, done));
+	return result_of(done, key);
+}
+
+int Handle::remove_if(std::string_view key, unsigned long long& version) {
+	const Nanoseconds by = deadline();
+	wait_for(key);
+	Result<void> done;
+	loop().complete([](Router& router, std::string_view key, Nanoseconds by, unsigned long long& version,
+						Result<void>& done) -> async::Task<void> {
+		Conditional call = router.remove_if(key, version);
+		call.by(by);
+		const auto made = co_await call;
+		done = take_version(made, call, version);
+	}(*router, key, by, version, done));
 	return result_of(done, key);
 }
 

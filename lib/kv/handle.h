@@ -43,8 +43,12 @@ public:
 
 	int set(std::string_view key, Bytes value);
 	int set_async(std::string_view key, Bytes value);
-	int get(std::string_view key, char** value, std::size_t* length);
+	// `version` is null, or gets the version.
+	int get(std::string_view key, char** value, std::size_t* length, unsigned long long* version = nullptr);
 	int remove(std::string_view key);
+	// `version` is the expected one, and becomes the present one.
+	int set_if(std::string_view key, Bytes value, unsigned long long& version);
+	int remove_if(std::string_view key, unsigned long long& version);
 	int flush();
 	char* alloc(std::size_t size);
 	// Makes the caller the owner of a value until kv_release(); an empty Fetched yields "".

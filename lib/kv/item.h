@@ -24,10 +24,11 @@ struct Item {
 	Item* next = nullptr;  // the next item of the same bucket
 	Store* store = nullptr;
 	std::uint64_t hash = 0;  // the key's
+	std::uint64_t version = 0;  // one more with each change of the store; 0: not in the store yet
 	std::uint32_t references = 0;  // one for the table, and one for each Value
 	std::uint32_t value_length = 0;
-	// While the value's bytes have not arrived: the bytes of this version that the limit does not
-	// count, because this version replaces another one of its key.
+	// While the version is not in the table: the bytes of it that the limit does not count, because
+	// it replaces another one of its key.
 	std::uint32_t credit = 0;
 	std::uint16_t key_length = 0;
 	bool in_table = false;
@@ -48,7 +49,7 @@ struct Item {
 		return {reinterpret_cast<const std::byte*>(this) + value_offset(key_length, value_length), value_length};
 	}
 };
-static_assert(sizeof(Item) == 40);
+static_assert(sizeof(Item) == 48);
 
 // A counted handle of one version. The version is freed when neither a Value nor the table refers
 // to it. An empty Value has no version; only operator bool may be called.
@@ -69,8 +70,10 @@ public:
 	}
 
 	explicit operator bool() const { return item_ != nullptr; }  // false: empty
+	std::string_view key() const { return item_->key(); }
 	Bytes bytes() const { return item_->bytes(); }
 	std::uint32_t size() const { return item_->value_length; }
+	std::uint64_t version() const { return item_->version; }
 	// The value's bytes as registered memory, which a peer can access by RDMA. The Buffer holds the
 	// version as this Value does. Not for a store without a pool.
 	channel::Buffer buffer() const;

@@ -3,11 +3,10 @@
 // Changes collect until commit() makes them durable together, as one transaction.
 //
 // Threads: one, the store's.
-// Errors: once a change could not be written, no later change is written either, and commit()
-//   returns false from then on.
-// Invariants: no answer that reveals a change leaves the server before that change is committed
-//   (outbox.h). After a crash of the process the journal holds every committed change, whole and in
-//   order.
+// Errors: if a change cannot be written, commit() returns false, and no change since the previous
+//   commit() is written. Later transactions may succeed.
+// Invariants: a change is visible only after its commit (changes.h). After a crash of the process
+//   the journal holds every committed change, whole and in order.
 #pragma once
 
 #include <string_view>
@@ -19,13 +18,11 @@ namespace verbena::kv {
 class Journal {
 public:
 	virtual ~Journal() = default;
-	virtual void set(std::string_view key, Bytes value) = 0;
-	virtual void remove(std::string_view key) = 0;
-	// True while a change is not committed. Once a change could not be written, pending() stays
-	// true.
-	virtual bool pending() const = 0;
-	// Commits all pending changes before it returns. Returns false if this commit or an earlier
-	// write failed.
+	// `version` is that of the change.
+	virtual void set(std::string_view key, Bytes value, std::uint64_t version) = 0;
+	virtual void remove(std::string_view key, std::uint64_t version) = 0;
+	// Makes all changes since the previous call durable before it returns. Returns false if it
+	// wrote none of them.
 	virtual bool commit() = 0;
 };
 

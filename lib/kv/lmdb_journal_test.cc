@@ -1,4 +1,4 @@
-// LmdbJournal: a journal reopened from its folder, its limits, and its use by a store.
+// LmdbJournal: a journal reopened from its folder, and its limits.
 #include "lib/kv/lmdb_journal.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-
-#include "lib/kv/store.h"
 
 namespace verbena::kv {
 namespace {
@@ -30,15 +28,16 @@ protected:
 	}
 	static Content content(LmdbJournal& journal) {
 		Content content;
-		const auto read = journal.read_all([&](std::string_view key, Bytes value) {
+		const auto read = journal.read_all([&](std::string_view key, Bytes value, std::uint64_t) {
 			content[std::string(key)] = text_of(value);
 			return true;
 		});
-		EXPECT_TRUE(read.has_value());
+		EXPECT_TRUE(read.has_value()) << read.error();
 		return content;
 	}
 
 	std::string folder_;
+	std::uint64_t version_ = 0;
 };
 
 TEST_F(LmdbJournalTest, AReopenedJournalHasExactlyTheCommittedChanges) {
@@ -48,17 +47,15 @@ TEST_F(LmdbJournalTest, AReopenedJournalHasExactlyTheCommittedChanges) {
 	{
 		const auto journal = open();
 		for (const std::string& key : {std::string("key"), longest, another, on_the_edge, behind_it})
-			journal->set(key, bytes_of("value of it"));
-		journal->set("large", bytes_of(large));
-		journal->set("empty", Bytes());
-		journal->set("gone", bytes_of("value"));
-		journal->set("key", bytes_of("another value"));
-		journal->remove("gone");
-		journal->remove("never there");
-		EXPECT_TRUE(journal->pending());
+			journal->set(key, bytes_of("value of it"), ++version_);
+		journal->set("large", bytes_of(large), ++version_);
+		journal->set("empty", Bytes(), ++version_);
+		journal->set("gone", bytes_of("value"), ++version_);
+		journal->set("key", bytes_of("another value"), ++version_);
+		journal->remove("gone", ++version_);
+		journal->remove("never there", ++version_);
 		EXPECT_TRUE(journal->commit());
-		EXPECT_FALSE(journal->pending());
-		journal->set("late", bytes_of("value"));
+		journal->set("late", bytes_of("value"), ++version_);
 	}
 	const Content wanted{{"key", "another value"}, {longest, "value of it"}, {another, "value of it"},
 		{on_the_edge, "value of it"}, {behind_it, "value of it"}, {"large", large}, {"empty", ""}};
@@ -68,8 +65,8 @@ TEST_F(LmdbJournalTest, AReopenedJournalHasExactlyTheCommittedChanges) {
 TEST_F(LmdbJournalTest, KeysOfAnyBytesStayDistinct) {
 	const std::string key("a\0version", 9);
 	const auto journal = open();
-	journal->set(key, bytes_of("one"));
-	journal->set("version", bytes_of("two"));
+	journal->set(key, bytes_of("one"), ++version_);
+	journal->set("version", bytes_of("two"), ++version_);
 	ASSERT_TRUE(journal->commit());
 	EXPECT_EQ(content(*journal), (Content{{key, "one"}, {"version", "two"}}));
 }
@@ -81,20 +78,194 @@ TEST_F(LmdbJournalTest, ASecondServerCannotOpenTheFolder) {
 	EXPECT_NE(second.error().find("in use"), std::string::npos);
 }
 
-TEST_F(LmdbJournalTest, AfterAFailedCommitNoneSucceedsAndEarlierOnesStay) {
+TEST_F(LmdbJournalTest, ATransactionThatFailsIsDroppedWholeAndTheNextOneMaySucceed) {
 	{
 		const auto journal = open(1 << 20);
-		journal->set("key", bytes_of("value"));
+		journal->set("key", bytes_of("value"), ++version_);
 		ASSERT_TRUE(journal->commit());
-		journal->set("other", bytes_of(std::string(2 << 20, 'x')));
+		journal->set("key", bytes_of("another"), ++version_);
+		journal->set("other", bytes_of(std::string(2 << 20, 'x')), ++version_);
+		journal->set("third", bytes_of("value"), ++version_);
 		EXPECT_FALSE(journal->commit());
-		EXPECT_FALSE(journal->failure().empty());
-		EXPECT_TRUE(journal->pending()) << "a change that could not be written must not be published";
-		journal->set("third", bytes_of("value"));
-		EXPECT_FALSE(journal->commit());
-		EXPECT_TRUE(journal->pending());
+		EXPECT_NE(journal->failure().find(folder_), std::string::npos);
+		journal->set("fourth", bytes_of("value"), ++version_);
+		EXPECT_TRUE(journal->commit());
+		EXPECT_EQ(journal->failure(), "");
 	}
-	EXPECT_EQ(content(*open()), (Content{{"key", "value"}}));
+	EXPECT_EQ(content(*open()), (Content{{"key", "value"}, {"fourth", "value"}}));
+}
+
+TEST_F(LmdbJournalTest, VersionsGoOnBehindTheLastChangeAlsoIfItWasADel) {
+	{
+		const auto journal = open();
+		journal->set("key", bytes_of("value"), 41);
+		journal->remove("key", 42);
+		ASSERT_TRUE(journal->commit());
+		journal->set("lost", bytes_of("value"), 43);
+	}
+	EXPECT_EQ(open()->last_version(), 42u);
+}
+
+// Direct access to the table, as by a disk that changes bits.
+class DamagedJournal : public LmdbJournalTest {
+protected:
+	void SetUp() override {
+		LmdbJournalTest::SetUp();
+		const auto journal = open();
+		for (int i = 0; i < 20; ++i)
+			journal->set("key" + std::to_string(i), bytes_of("value " + std::to_string(i)), ++version_);
+		journal->set(std::string(600, 'l'), bytes_of(std::string(10'000, 'v')), ++version_);
+		journal->write_note("identity", bytes_of("12345678"));
+		ASSERT_TRUE(journal->commit());
+	}
+	// Passes the content of this record, which may be changed, and then writes it.
+	void change(const std::string& name, const std::function<void(std::string&)>& edit) {
+		in_table([&](MDB_txn* transaction, MDB_dbi table) {
+			MDB_val key{name.size(), const_cast<char*>(name.data())}, content;
+			ASSERT_EQ(mdb_get(transaction, table, &key, &content), 0) << name;
+			std::string bytes(static_cast<char*>(content.mv_data), content.mv_size);
+			edit(bytes);
+			content = {bytes.size(), bytes.data()};
+			ASSERT_EQ(mdb_put(transaction, table, &key, &content, 0), 0);
+		});
+	}
+	void in_table(const std::function<void(MDB_txn*, MDB_dbi)>& act) {
+		MDB_env* environment = nullptr;
+		MDB_txn* transaction = nullptr;
+		MDB_dbi table = 0;
+		ASSERT_EQ(mdb_env_create(&environment), 0);
+		ASSERT_EQ(mdb_env_open(environment, folder_.c_str(), MDB_NOLOCK, 0600), 0);
+		ASSERT_EQ(mdb_txn_begin(environment, nullptr, 0, &transaction), 0);
+		ASSERT_EQ(mdb_dbi_open(transaction, nullptr, 0, &table), 0);
+		act(transaction, table);
+		ASSERT_EQ(mdb_txn_commit(transaction), 0);
+		mdb_env_close(environment);
+	}
+	// The error of reading the folder, and the number of records that were read before.
+	std::pair<std::string, std::size_t> read() const {
+		const auto journal = open();
+		std::size_t records = 0;
+		const auto done = journal->read_all([&](std::string_view, Bytes, std::uint64_t) { return ++records > 0; });
+		return {done ? "" : done.error(), records};
+	}
+};
+
+TEST_F(DamagedJournal, AFlippedBitIsNamedAndTheRecordIsNotRead) {
+	change(name_of_key("key7"), [](std::string& bytes) { bytes.back() ^= 4; });
+	const auto [error, records] = read();
+	EXPECT_NE(error.find("1 damaged records: the key key7;"), std::string::npos) << error;
+	EXPECT_NE(error.find("--salvage"), std::string::npos) << error;
+	EXPECT_EQ(records, 20u);
+}
+
+TEST_F(DamagedJournal, ManyDamagedRecordsAreCountedAndSomeAreNamed) {
+	for (int i = 0; i < 20; ++i)
+		change(name_of_key("key" + std::to_string(i)), [](std::string& bytes) { bytes[10] ^= 1; });
+	const std::string error = read().first;
+	EXPECT_NE(error.find("20 damaged records: the key key0, "), std::string::npos) << error;
+	EXPECT_NE(error.find(", ...;"), std::string::npos) << error;
+}
+
+TEST_F(DamagedJournal, ARecordThatIsMissingOrFromAnOlderTimeIsFound) {
+	std::string old;
+	change(name_of_key("key7"), [&](std::string& bytes) { old = bytes; });
+	{
+		const auto journal = open();
+		journal->set("key7", bytes_of("newer"), ++version_);
+		ASSERT_TRUE(journal->commit());
+		EXPECT_EQ(content(*journal).at("key7"), "newer");
+	}
+	change(name_of_key("key7"), [&](std::string& bytes) { bytes = old; });
+	EXPECT_NE(read().first.find("of an older time"), std::string::npos) << read().first;
+
+	in_table([](MDB_txn* transaction, MDB_dbi table) {
+		std::string name = name_of_key("key7");
+		MDB_val key{name.size(), name.data()};
+		ASSERT_EQ(mdb_del(transaction, table, &key, nullptr), 0);
+	});
+	EXPECT_NE(read().first.find("records are missing"), std::string::npos) << read().first;
+}
+
+TEST_F(DamagedJournal, ADamagedLedgerOrNoteIsFoundToo) {
+	for (const std::string_view note : {Ledger::note, std::string_view("identity")}) {
+		change(name_of_note(note), [](std::string& bytes) { bytes.back() ^= 1; });
+		EXPECT_NE(read().first.find("damaged records: a record of the server"), std::string::npos) << read().first;
+		change(name_of_note(note), [](std::string& bytes) { bytes.back() ^= 1; });
+		EXPECT_EQ(read().first, "");
+	}
+}
+
+TEST_F(DamagedJournal, SalvageDropsWhatIsDamagedOnceAndGivesTheFolderANewIdentity) {
+	change(name_of_key("key7"), [](std::string& bytes) { bytes.back() ^= 4; });
+	change(name_of_key(std::string(600, 'l')), [](std::string& bytes) { bytes.back() ^= 4; });
+	const std::uint64_t last = version_;
+	{
+		const auto journal = open();
+		const auto losses = journal->salvage();
+		ASSERT_TRUE(losses.has_value()) << losses.error();
+		EXPECT_EQ(
+			*losses, (std::vector<std::string>{"the key key7 is damaged", "a key of more than 510 bytes is damaged"}));
+		EXPECT_TRUE(journal->salvage()->empty());
+		EXPECT_EQ(journal->last_version(), last);
+	}
+	const auto journal = open();
+	EXPECT_EQ(content(*journal).size(), 19u);
+	ASSERT_TRUE(journal->read_notes([](std::string_view name, Bytes) { EXPECT_EQ(name, Ledger::note); }).has_value());
+}
+
+TEST_F(DamagedJournal, SalvageOfASoundFolderChangesNothing) {
+	const auto journal = open();
+	EXPECT_TRUE(journal->salvage()->empty());
+	EXPECT_EQ(content(*journal).size(), 21u);
+	int notes = 0;
+	ASSERT_TRUE(journal->read_notes([&](std::string_view, Bytes) { ++notes; }).has_value());
+	EXPECT_EQ(notes, 2) << "the ledger and the identity";
+}
+
+TEST_F(LmdbJournalTest, AFolderOfFormat1IsRewritten) {
+	const std::string long_key(600, 'l'), large(300'000, 'v');
+	{
+		MDB_env* environment = nullptr;
+		MDB_txn* transaction = nullptr;
+		MDB_dbi table = 0;
+		ASSERT_EQ(mdb_env_create(&environment), 0);
+		ASSERT_EQ(mdb_env_set_mapsize(environment, 64 << 20), 0);
+		ASSERT_EQ(mdb_env_open(environment, folder_.c_str(), MDB_NOLOCK, 0600), 0);
+		ASSERT_EQ(mdb_txn_begin(environment, nullptr, 0, &transaction), 0);
+		ASSERT_EQ(mdb_dbi_open(transaction, nullptr, 0, &table), 0);
+		const auto put = [&](std::string name, std::string content) {
+			MDB_val key{name.size(), name.data()}, value{content.size(), content.data()};
+			ASSERT_EQ(mdb_put(transaction, table, &key, &value, 0), 0);
+		};
+		put("aversion", "1");
+		put("aidentity", "12345678");
+		put(std::string("as\1\2\3\4\5\6\7\0", 10), "a session");
+		for (int i = 0; i < 1000; ++i) put("kkey" + std::to_string(i), "value " + std::to_string(i));
+		put("klarge", large);
+		put("kempty", "");
+		const std::uint32_t length = 600;
+		put("l" + std::string(32, '\1'),
+			std::string(reinterpret_cast<const char*>(&length), 4) + long_key + "its value");
+		ASSERT_EQ(mdb_txn_commit(transaction), 0);
+		mdb_env_close(environment);
+	}
+	for (int i = 0; i < 2; ++i) {
+		const auto journal = LmdbJournal::open(folder_, 64 << 20, 500).value();
+		const Content read = content(*journal);
+		EXPECT_EQ(read.size(), 1003u);
+		EXPECT_EQ(read.at("key999"), "value 999");
+		EXPECT_EQ(read.at("large"), large);
+		EXPECT_EQ(read.at("empty"), "");
+		EXPECT_EQ(read.at(long_key), "its value");
+		EXPECT_EQ(journal->last_version(), 500u + 1003);
+		std::map<std::string, std::string> notes;
+		ASSERT_TRUE(journal
+				->read_notes([&](std::string_view name, Bytes value) {
+					if (name != Ledger::note) notes[std::string(name)] = text_of(value);
+				})
+				.has_value());
+		EXPECT_EQ(notes, (Content{{"identity", "12345678"}, {std::string("s\1\2\3\4\5\6\7\0", 9), "a session"}}));
+	}
 }
 
 TEST_F(LmdbJournalTest, OverwritingAtMostDoublesTheFile) {
@@ -103,7 +274,7 @@ TEST_F(LmdbJournalTest, OverwritingAtMostDoublesTheFile) {
 	const auto size = [&] { return std::filesystem::file_size(folder_ + "/data.mdb"); };
 	const auto write = [&](int commits) {
 		for (int i = 0; i < commits; ++i) {
-			for (int j = 0; j < 100; ++j) journal->set("key " + std::to_string(j % 20), bytes_of(value));
+			for (int j = 0; j < 100; ++j) journal->set("key " + std::to_string(j % 20), bytes_of(value), ++version_);
 			ASSERT_TRUE(journal->commit());
 		}
 	};
@@ -111,21 +282,6 @@ TEST_F(LmdbJournalTest, OverwritingAtMostDoublesTheFile) {
 	const auto before = size();
 	write(500);
 	EXPECT_LE(size(), before * 2);
-}
-
-TEST_F(LmdbJournalTest, AStoreJournalsEveryChange) {
-	const auto journal = open();
-	{
-		Store store({}, nullptr);
-		ASSERT_TRUE(store.set("before", bytes_of("value")));
-		store.keep(*journal);
-		ASSERT_TRUE(store.set("key", bytes_of("value")));
-		ASSERT_TRUE(store.set("other", bytes_of("value")));
-		ASSERT_TRUE(store.remove("other"));
-		EXPECT_FALSE(store.remove("missing"));
-		ASSERT_TRUE(journal->commit());
-	}
-	EXPECT_EQ(content(*journal), (Content{{"key", "value"}}));
 }
 
 }  // namespace

@@ -21,8 +21,7 @@ private:
 	Outbox& outbox_;
 };
 
-Outbox::Outbox(channel::Channel& channel, std::size_t message_max, Journal* journal)
-	: channel_(channel), message_max_(message_max), journal_(journal) {
+Outbox::Outbox(channel::Channel& channel, std::size_t message_max) : channel_(channel), message_max_(message_max) {
 	write();
 }
 
@@ -76,10 +75,8 @@ void Outbox::turn_ends() {
 	if (!sending_) push();
 }
 
-// Sends messages until the channel cannot take one at once, or none is left. The commit comes
-// first: no answer may reveal a change that a crash could undo.
+// Sends messages until the channel cannot take one at once, or none is left.
 void Outbox::push() {
-	if (journal_ != nullptr && !journal_->commit()) ended_ = true;
 	while (first_ < waiting_.size()) {
 		current_ = std::move(waiting_[first_]);
 		if (++first_ == waiting_.size()) {

@@ -3,11 +3,9 @@
 // copied.
 //
 // Threads: one, that of the channel's loop.
-// Lifetime: dies before the channel and the journal.
+// Lifetime: dies before the channel.
 // Errors: put() always succeeds; a caller that may add much applies backpressure by crowded() and
-//   until_room(). Once the channel has ended, or the journal has failed, records are dropped.
-// Invariants: with a journal, no message leaves before all changes made so far are committed. The
-//   first outbox to send in a turn commits the changes of all connections by one transaction.
+//   until_room(). Once the channel has ended, records are dropped.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +21,7 @@ namespace verbena::kv {
 class Outbox final : public async::TurnEnd {
 public:
 	// `message_max`: bytes of a message that has several records.
-	Outbox(channel::Channel& channel, std::size_t message_max, Journal* journal = nullptr);
+	Outbox(channel::Channel& channel, std::size_t message_max);
 
 	// Lowers `message_max`.
 	void limit(std::size_t message_max) { message_max_ = std::min(message_max_, message_max); }
@@ -73,7 +71,6 @@ private:
 
 	channel::Channel& channel_;
 	std::size_t message_max_;
-	Journal* journal_;
 	std::vector<Outgoing> waiting_;
 	std::size_t first_ = 0;  // index of the first unsent message in `waiting_`
 	std::size_t queued_ = 0;  // bytes of the unsent messages

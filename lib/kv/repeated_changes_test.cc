@@ -59,7 +59,7 @@ TEST_F(Repeated, ASetIsExecutedOnceAlsoOnAnotherConnection) {
 	EXPECT_EQ(ask(*first, change(Operation::set, 1, 1, "one")), Status::good);
 	EXPECT_EQ(ask(*second, change(Operation::set, 1, 1, "one")), Status::good);
 	EXPECT_EQ(value(), "of another client");
-	EXPECT_EQ(counters_.repeated, 2u);
+	EXPECT_EQ(changes_->repeated(), 2u);
 }
 
 TEST_F(Repeated, ADelThatRemovedItsKeyHasDoneSoStill) {

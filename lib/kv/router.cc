@@ -46,6 +46,11 @@ Call Router::set(std::string_view key, channel::Place value) {
 	return {*this, Call::Kind::set, key, bytes, std::move(value)};
 }
 
+Conditional Router::set_if(std::string_view key, channel::Place value, std::uint64_t expected) {
+	const Bytes bytes = value.bytes();
+	return {*this, Call::Kind::set, key, bytes, std::move(value), expected};
+}
+
 // Placement.
 
 // Makes this the list of servers. Servers of both lists keep their routes.

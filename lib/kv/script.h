@@ -1,9 +1,11 @@
-// One line of a kv_client script: `SET key value`, `GET key` or `DEL key`. A key ends at the next
-// space; a value is the rest of the line, with its spaces.
+// One line of a kv_client script: `SET key value`, `GET key`, `DEL key`, or with versions
+// `GETV key`, `CAS key version value`, `DEL key version`. A key ends at the next space; a value is
+// the rest of the line, with its spaces.
 //
 // Threads: any; a pure function.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <expected>
 #include <optional>
@@ -13,31 +15,60 @@
 namespace verbena::kv {
 
 struct Command {
-	enum class Kind : std::uint8_t { set, get, remove };
+	enum class Kind : std::uint8_t { set, get, get_version, remove };
 	Kind kind = Kind::get;
 	std::string key, value;
+	std::optional<std::uint64_t> expected;  // CAS, and DEL with a version
 };
+
+inline std::optional<std::uint64_t> read_version(std::string_view text) {
+	std::uint64_t version = 0;
+	const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+	if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+	return version;
+}
 
 // Parses one line. An empty line yields nullopt. The error is one sentence.
 inline std::expected<std::optional<Command>, std::string> read_command(std::string_view line) {
+	using Kind = Command::Kind;
 	if (line.ends_with('\r')) line.remove_suffix(1);
 	if (line.find_first_not_of(" \t") == line.npos) return std::nullopt;
-	const std::size_t space = line.find(' ');
-	const std::string_view word = line.substr(0, space);
-	const std::string_view rest = space == line.npos ? std::string_view() : line.substr(space + 1);
+	std::string_view rest = line;
+	// Takes the next word; nothing if the line has ended.
+	const auto next = [&rest]() -> std::optional<std::string_view> {
+		if (rest.data() == nullptr) return std::nullopt;
+		const std::size_t space = rest.find(' ');
+		const std::string_view word = rest.substr(0, space);
+		rest = space == rest.npos ? std::string_view() : rest.substr(space + 1);
+		return word;
+	};
+	const std::string word(*next());
+	const auto key = next();
 	if (word == "SET") {
-		const std::size_t end = rest.find(' ');
-		if (space == line.npos || end == rest.npos)
-			return std::unexpected("SET needs a key and a value: SET key value");
-		return Command{Command::Kind::set, std::string(rest.substr(0, end)), std::string(rest.substr(end + 1))};
+		if (!key || rest.data() == nullptr) return std::unexpected("SET needs a key and a value: SET key value");
+		return Command{.kind = Kind::set, .key = std::string(*key), .value = std::string(rest)};
 	}
-	if (word != "GET" && word != "DEL")
-		return std::unexpected(
-			"'" + std::string(word.substr(0, 20)) + "' is no command; use SET key value, GET key or DEL key");
-	if (space == line.npos) return std::unexpected(std::string(word) + " needs a key: " + std::string(word) + " key");
-	if (rest.find(' ') != rest.npos)
-		return std::unexpected(std::string(word) + " takes one key, and a key has no spaces here");
-	return Command{word == "GET" ? Command::Kind::get : Command::Kind::remove, std::string(rest), {}};
+	if (word == "CAS") {
+		const auto text = next();
+		const auto version = text ? read_version(*text) : std::nullopt;
+		if (!key || !version || rest.data() == nullptr)
+			return std::unexpected("CAS needs a key, a version and a value: CAS key version value");
+		return Command{.kind = Kind::set, .key = std::string(*key), .value = std::string(rest), .expected = version};
+	}
+	if (word != "GET" && word != "GETV" && word != "DEL")
+		return std::unexpected("'" + word.substr(0, 20) +
+			"' is no command; use SET key value, GET key, DEL key, GETV key, CAS key version value or DEL key version");
+	if (!key) return std::unexpected(word + " needs a key: " + word + " key");
+	if (rest.data() == nullptr)
+		return Command{.kind = word == "GET" ? Kind::get
+				: word == "GETV"             ? Kind::get_version
+											 : Kind::remove,
+			.key = std::string(*key)};
+	const auto version = word == "DEL" ? read_version(rest) : std::nullopt;
+	if (!version)
+		return std::unexpected(word + " takes one key" + (word == "DEL" ? " and perhaps a version" : "") +
+			", and a key has no spaces here");
+	return Command{.kind = Kind::remove, .key = std::string(*key), .expected = version};
 }
 
 }  // namespace verbena::kv

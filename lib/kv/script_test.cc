@@ -20,8 +20,22 @@ TEST(KvScript, GetAndDelTakeAKey) {
 	EXPECT_EQ(command_of("GET ").key, "");
 }
 
+TEST(KvScript, VersionsAreNumbersBehindTheKey) {
+	const Command cas = command_of("CAS key 18 a value with  spaces");
+	EXPECT_EQ(cas.kind, Command::Kind::set);
+	EXPECT_EQ(cas.key, "key");
+	EXPECT_EQ(cas.value, "a value with  spaces");
+	EXPECT_EQ(cas.expected, 18u);
+	EXPECT_EQ(command_of("CAS key 0 ").value, "");
+	EXPECT_EQ(command_of("DEL key 18446744073709551614").expected, 18446744073709551614u);
+	EXPECT_FALSE(command_of("DEL key").expected);
+	EXPECT_EQ(command_of("GETV key").kind, Command::Kind::get_version);
+}
+
 TEST(KvScript, AnUnknownOrIncompleteCommandIsAnError) {
-	for (const char* line : {"SET", "SET key", "GET", "DEL", "PUT key value", "GET two keys", "set key value"})
+	for (const char* line :
+		{"SET", "SET key", "GET", "DEL", "PUT key value", "GET two keys", "set key value", "CAS", "CAS key",
+			"CAS key 1", "CAS key one value", "CAS key -1 value", "DEL key one", "DEL key 1 2", "GETV two keys"})
 		EXPECT_FALSE(read_command(line)) << line;
 	EXPECT_FALSE(read_command("").value().has_value());
 	EXPECT_FALSE(read_command("  ").value().has_value());

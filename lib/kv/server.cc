@@ -11,20 +11,34 @@ using async::Task;
 // a turn.
 constexpr std::size_t records_a_turn = 4096;
 
+// The bytes of a header, and of the version if the header says that it follows.
+std::size_t head_bytes(const AnswerHeader& header) {
+	return sizeof header + (header.versioned != 0 ? sizeof(std::uint64_t) : 0);
+}
+
+// Writes both, and returns their end.
+std::byte* write_answer(std::byte* at, const AnswerHeader& header, std::uint64_t version) {
+	std::memcpy(at, &header, sizeof header);
+	if (header.versioned != 0) std::memcpy(at + sizeof header, &version, sizeof version);
+	return at + head_bytes(header);
+}
+
 }  // namespace
 
-Connection::Connection(Store& store, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
+Connection::Connection(Store& store, Changes& changes, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
 	const ServerOptions& options, ServerCounters& counters)
 	: store_(store),
+	  changes_(changes),
 	  sessions_(sessions),
 	  channel_(std::move(channel)),
 	  options_(options),
 	  counters_(counters),
 	  eager_max_(options.eager_max),
-	  outbox_(*channel_, options.message_max, store.journal()) {}
+	  outbox_(*channel_, options.message_max) {}
 
 Connection::~Connection() {
 	channel_->loop().cancel(*this);
+	changes_.forget(*this);
 	if (session_ != nullptr) sessions_.leave(*session_, channel_->loop().now());
 }
 
@@ -84,6 +98,8 @@ Task<std::string> Connection::greet() {
 
 void Connection::stop() {
 	if (std::exchange(stopping_, true)) return;
+	// The answers to changes that wait come before this record.
+	changes_.commit();
 	answer(0, Status::leaving);
 }
 
@@ -92,29 +108,25 @@ bool Connection::handle(const Request& request) {
 	++counters_.requests;
 	if (stopping_) return true;
 	if (request.header.release != 0) release(request.header.release);
-	std::uint64_t order = 0;
+	Changes::Terms terms{.expected = request.expected, .versioned = request.versioned};
 	if (request.id) {
 		if (session_ == nullptr) return false;
 		session_->settle(request.id->settled);
-		order = request.id->order;
+		terms.order = request.id->order;
 	}
 	const std::uint32_t number = request.header.number;
 	switch (request.header.operation) {
-		case Operation::get: get(request.header, text_of(request.key)); break;
-		case Operation::set: set(request, order); break;
-		case Operation::remove:
-			answer(number, execute_once(order, [&] {
-				return store_.remove(text_of(request.key)) ? Status::good : Status::missing;
-			}));
-			break;
+		case Operation::get: get(request.header, request.versioned, text_of(request.key)); break;
+		case Operation::set: set(request, terms); break;
+		case Operation::remove: changes_.remove(change(number, terms), text_of(request.key)); break;
 		case Operation::set_read:
 		case Operation::set_write:
-			if (const auto status = status_without(order)) answer(number, *status);
-			else if (request.header.value_length > options_.value_max) answer(number, Status::too_large);
+			if (changes_.answer_known(change(number, terms), text_of(request.key))) break;
+			if (request.header.value_length > options_.value_max) answer(number, Status::too_large);
 			else if (!channel_->direct()) answer(number, Status::unsupported);
 			else
 				begin({.header = request.header,
-					.order = order,
+					.terms = terms,
 					.key = std::string(text_of(request.key)),
 					.remote = request.remote});
 			break;
@@ -129,28 +141,14 @@ bool Connection::handle(const Request& request) {
 	return queue_.size() <= options_.requests_max;
 }
 
-// The answer to a change that must not be executed now; none: it must.
-std::optional<Status> Connection::status_without(std::uint64_t order) const {
-	if (order == 0) return {};
-	switch (session_->fate_of(order)) {
-		case ChangeSession::Fate::fresh: return {};
-		case ChangeSession::Fate::done: ++counters_.repeated; return Status::good;
-		case ChangeSession::Fate::settled: return Status::settled;
-		case ChangeSession::Fate::crowded: return Status::busy;
-	}
-	return {};
-}
-
-void Connection::set(const Request& request, std::uint64_t order) {
+void Connection::set(const Request& request, const Changes::Terms& terms) {
 	if (request.value.size() > options_.value_max) return answer(request.header.number, Status::too_large);
 	++counters_.eager_sets;
-	answer(request.header.number, execute_once(order, [&] {
-		return store_.set(text_of(request.key), request.value) ? Status::good : refusal();
-	}));
+	changes_.set(change(request.header.number, terms), text_of(request.key), request.value);
 }
 
 // Answers a GET at once, or begins or queues its rendezvous.
-void Connection::get(const RequestHeader& header, std::string_view key) {
+void Connection::get(const RequestHeader& header, bool versioned, std::string_view key) {
 	Value value = store_.get(key);
 	if (!value) return answer(header.number, Status::missing);
 	if (index_) store_.publish(key, value);
@@ -158,34 +156,48 @@ void Connection::get(const RequestHeader& header, std::string_view key) {
 	if (header.protocol == Protocol::rendezvous && !direct) return answer(header.number, Status::unsupported);
 	const bool eager = header.protocol == Protocol::eager || value.size() == 0 ||
 		(header.protocol == Protocol::automatic && (!direct || is_eager(key.size(), value.size(), eager_max_)));
-	if (eager) return answer_value(header.number, std::move(value));
+	if (eager) {
+		const std::uint64_t version = versioned ? value.version() : any_version;
+		return answer_value(header.number, std::move(value), version);
+	}
 	if (under_way_ >= options_.rendezvous_max)
-		return queue_.push_back({.header = header, .key = std::string(key), .remote = {}});
+		return queue_.push_back(
+			{.header = header, .terms = {.versioned = versioned}, .key = std::string(key), .remote = {}});
 	++under_way_;
-	grant_value(header.number, std::move(value));
+	grant_value(header.number, std::move(value), versioned);
 }
 
-void Connection::answer(std::uint32_t number, Status status, std::uint32_t lease, const RemoteMemory* remote) {
+void Connection::decided(std::uint32_t number, Status status, std::uint64_t version) {
+	answer(number, status, 0, nullptr, version);
+}
+
+// Adds an answer, and returns where the caller writes `more` bytes behind the version.
+std::byte* Connection::put_answer(AnswerHeader header, std::uint64_t version, std::size_t more) {
+	header.versioned = version != any_version ? 1 : 0;
+	return write_answer(outbox_.put(head_bytes(header) + more), header, version);
+}
+
+void Connection::answer(
+	std::uint32_t number, Status status, std::uint32_t lease, const RemoteMemory* remote, std::uint64_t version) {
 	++counters_.answers;
 	const AnswerHeader header{
 		.status = status, .number = number, .value_length = remote == nullptr ? 0 : remote->length, .lease = lease};
-	std::byte* const at = outbox_.put(sizeof header + (remote == nullptr ? 0 : sizeof *remote));
-	std::memcpy(at, &header, sizeof header);
-	if (remote != nullptr) std::memcpy(at + sizeof header, remote, sizeof *remote);
+	std::byte* const at = put_answer(header, version, remote == nullptr ? 0 : sizeof *remote);
+	if (remote != nullptr) std::memcpy(at, remote, sizeof *remote);
 }
 
 // Copies a short value into a message that has other answers; sends a long one from where it is.
-void Connection::answer_value(std::uint32_t number, Value value) {
+void Connection::answer_value(std::uint32_t number, Value value, std::uint64_t version) {
 	++counters_.answers;
 	++counters_.eager_gets;
-	const AnswerHeader header{.status = Status::good, .number = number, .value_length = value.size()};
+	AnswerHeader header{.status = Status::good, .number = number, .value_length = value.size()};
 	const Bytes bytes = value.bytes();
-	if (outbox_.takes(sizeof header + bytes.size())) {
-		std::byte* const at = outbox_.put(sizeof header + bytes.size());
-		std::memcpy(at, &header, sizeof header);
-		if (!bytes.empty()) std::memcpy(at + sizeof header, bytes.data(), bytes.size());
+	if (outbox_.takes(sizeof header + sizeof version + bytes.size())) {
+		std::byte* const at = put_answer(header, version, bytes.size());
+		if (!bytes.empty()) std::memcpy(at, bytes.data(), bytes.size());
 	} else {
-		std::memcpy(outbox_.put(sizeof header, bytes, std::move(value)), &header, sizeof header);
+		header.versioned = version != any_version ? 1 : 0;
+		write_answer(outbox_.put(head_bytes(header), bytes, std::move(value)), header, version);
 	}
 }
 

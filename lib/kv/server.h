@@ -4,15 +4,13 @@
 // coroutine (an RDMA READ of a client's value) or an entry in a table (a lease that a client
 // holds); the connection handles further messages meanwhile.
 //
-// A SET stores its value, and a GET takes its version, at one instant of the loop between the
-// request's arrival and its answer. So the store is linearizable for each key. Requests of one
-// client that are under way together have no order among themselves.
-//
-// A change with an id is executed once, however often it arrives (sessions.h).
+// A change becomes visible (changes.h), and a GET takes its version, at one instant of the loop
+// between the request's arrival and its answer. So the store is linearizable for each key. Requests
+// of one client that are under way together have no order among themselves.
 //
 // Threads: one, that of the channel's loop.
 // Owns: the channel, and the leases that it granted to this client.
-// Lifetime: the connection dies before the store, the sessions and the counters.
+// Lifetime: the connection dies before the store, the changes, the sessions and the counters.
 // Errors: the client is untrusted. A malformed or unexpected record closes the client's connection
 //   and counts in `malformed`. A stalled client loses its leases when they expire, and its
 //   connection if its value could not be read in time.
@@ -25,10 +23,9 @@
 #include <vector>
 
 #include "lib/async/loop.h"
+#include "lib/kv/changes.h"
 #include "lib/kv/outbox.h"
 #include "lib/kv/running.h"
-#include "lib/kv/sessions.h"
-#include "lib/kv/store.h"
 
 namespace verbena::kv {
 
@@ -57,14 +54,13 @@ struct ServerCounters {
 	// GETs likewise: in the answer, or by a lease to read it.
 	std::uint64_t eager_gets = 0, leased_gets = 0;
 	std::uint64_t leases_expired = 0, places_expired = 0;  // leases to read; to write a new value
-	std::uint64_t repeated = 0;  // changes that were executed before and arrived again
 	std::uint64_t indexes_granted = 0;  // clients that got the right to read the index
 	std::uint64_t malformed = 0;  // connections that were closed for a breach of the protocol
 };
 
-class Connection final : private async::Timer {
+class Connection final : private async::Timer, private Asker {
 public:
-	Connection(Store& store, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
+	Connection(Store& store, Changes& changes, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
 		const ServerOptions& options, ServerCounters& counters);
 	~Connection();
 
@@ -87,7 +83,7 @@ private:
 		channel::Lease lease;
 		Value value;  // the version
 		std::uint32_t number = 0;  // the number of the SET_WRITE request
-		std::uint64_t order = 0;  // its ChangeId::order; 0: it has no id
+		Changes::Terms terms;  // those of the SET_WRITE
 		std::uint32_t generation = 0;  // one more with each use of this entry of grants_
 		Nanoseconds deadline = 0;  // the time at which the grant expires
 		bool in_use = false, is_place = false;  // is_place: the client may write
@@ -96,23 +92,22 @@ private:
 	// after that wait, so it holds no memory.
 	struct Queued {
 		RequestHeader header;
-		std::uint64_t order = 0;  // ChangeId::order; 0: it has no id
+		Changes::Terms terms;
 		std::string key;
 		RemoteMemory remote;  // SET_READ: the value in the client's memory
 	};
 
 	async::Task<std::string> greet();
 	bool handle(const Request& request);
-	std::optional<Status> status_without(std::uint64_t order) const;
-	template <class Execute> Status execute_once(std::uint64_t order, Execute execute);
-	void get(const RequestHeader& header, std::string_view key);
-	void set(const Request& request, std::uint64_t order);
-	// The answer to a change that the store has just refused.
-	Status refusal() const { return store_.refused_for_now() ? Status::busy : Status::full; }
+	Changes::Request change(std::uint32_t number, const Changes::Terms& terms) {
+		return {.asker = *this, .number = number, .session = session_, .terms = terms};
+	}
+	void get(const RequestHeader& header, bool versioned, std::string_view key);
+	void set(const Request& request, const Changes::Terms& terms);
 	bool finish_written(std::uint32_t number);
 	void begin(Queued request);
 	void begin_queued();
-	Running grant_value(std::uint32_t number, Value value);
+	Running grant_value(std::uint32_t number, Value value, bool versioned);
 	Running read_value(Queued request);
 	Running grant_place(Queued request);
 	Running store_written(std::uint32_t loan);
@@ -126,10 +121,15 @@ private:
 	void schedule_expiry(Nanoseconds when);
 	void expire() override;
 
-	void answer(std::uint32_t number, Status status, std::uint32_t lease = 0, const RemoteMemory* remote = nullptr);
-	void answer_value(std::uint32_t number, Value value);
+	// Asker
+	void decided(std::uint32_t number, Status status, std::uint64_t version) override;
+	void answer(std::uint32_t number, Status status, std::uint32_t lease = 0, const RemoteMemory* remote = nullptr,
+		std::uint64_t version = any_version);
+	void answer_value(std::uint32_t number, Value value, std::uint64_t version);
+	std::byte* put_answer(AnswerHeader header, std::uint64_t version, std::size_t more);
 
 	Store& store_;
+	Changes& changes_;
 	Sessions& sessions_;
 	ChangeSession* session_ = nullptr;  // null: the client has no id
 	std::unique_ptr<channel::Channel> channel_;
@@ -155,14 +155,5 @@ private:
 	Nanoseconds next_expiry_ = never;
 	Coroutines coroutines_;
 };
-
-// Executes a change unless it was executed before. A rendezvous is checked again when its value has
-// arrived: a copy of it on another connection may have been faster.
-template <class Execute> Status Connection::execute_once(std::uint64_t order, Execute execute) {
-	if (const auto status = status_without(order)) return *status;
-	const Status status = execute();
-	if (order != 0 && status == Status::good) sessions_.keep(*session_, order);
-	return status;
-}
 
 }  // namespace verbena::kv

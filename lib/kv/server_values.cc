@@ -28,7 +28,7 @@ constexpr Nanoseconds read_grace = 100'000'000;
 // Rendezvous.
 
 void Connection::begin(Queued request) {
-	if (request.header.operation == Operation::get) return get(request.header, request.key);
+	if (request.header.operation == Operation::get) return get(request.header, request.terms.versioned, request.key);
 	if (under_way_ >= options_.rendezvous_max) return queue_.push_back(std::move(request));
 	++under_way_;
 	if (request.header.operation == Operation::set_read) read_value(std::move(request));
@@ -53,7 +53,7 @@ void Connection::begin_queued() {
 }
 
 // Grants the client a lease to read this version.
-Running Connection::grant_value(std::uint32_t number, Value value) {
+Running Connection::grant_value(std::uint32_t number, Value value, bool versioned) {
 	channel::Place place(value.buffer());
 	auto lease = co_await channel_->share(std::move(place), Right::read);
 	if (!lease) {
@@ -66,7 +66,8 @@ Running Connection::grant_value(std::uint32_t number, Value value) {
 	Grant& loan = grants_[index];
 	loan.value = std::move(value);
 	loan.lease = std::move(*lease);
-	answer(number, Status::remote, number_of(index, loan.generation), &loan.lease.remote());
+	answer(number, Status::remote, number_of(index, loan.generation), &loan.lease.remote(),
+		versioned ? loan.value.version() : any_version);
 }
 
 // Reads a SET's value from the client's memory, then stores it.
@@ -74,7 +75,7 @@ Running Connection::read_value(Queued request) {
 	const std::uint32_t number = request.header.number;
 	Value value = store_.take(request.key, request.header.value_length);
 	if (!value) {
-		answer(number, refusal());
+		answer(number, changes_.refusal());
 	} else {
 		reading_.push_back(value.size());
 		if (reading_.size() == 1) limit_reading();
@@ -84,8 +85,7 @@ Running Connection::read_value(Queued request) {
 		limit_reading();
 		if (read && !stopping_) {
 			++counters_.read_sets;
-			answer(number,
-				execute_once(request.order, [&] { return store_.set(std::move(value)) ? Status::good : refusal(); }));
+			changes_.set(change(number, request.terms), std::move(value));
 		}
 	}
 	end_rendezvous();
@@ -108,7 +108,7 @@ Running Connection::grant_place(Queued request) {
 	const std::uint32_t number = request.header.number;
 	Value value = store_.take(request.key, request.header.value_length);
 	if (!value) {
-		answer(number, refusal());
+		answer(number, changes_.refusal());
 		end_rendezvous();
 		co_return;
 	}
@@ -124,7 +124,7 @@ Running Connection::grant_place(Queued request) {
 	loan.value = std::move(value);
 	loan.lease = std::move(*lease);
 	loan.number = number;
-	loan.order = request.order;
+	loan.terms = request.terms;
 	loan.is_place = true;
 	answer(number, Status::place, 0, &loan.lease.remote());
 }
@@ -147,8 +147,7 @@ Running Connection::store_written(std::uint32_t index) {
 	Grant& loan = grants_[index];
 	if (ended && !stopping_) {
 		++counters_.written_sets;
-		answer(loan.number,
-			execute_once(loan.order, [&] { return store_.set(std::move(loan.value)) ? Status::good : refusal(); }));
+		changes_.set(change(loan.number, loan.terms), std::move(loan.value));
 	}
 	free_grant(index);
 }

@@ -1,6 +1,9 @@
 #include "lib/kv/service.h"
 
+#include <chrono>
+
 #include "base/random.h"
+#include "lib/kv/fault_report.h"
 #include "lib/kv/placement.h"
 #include "lib/verbs/local_device.h"
 
@@ -9,13 +12,21 @@ namespace {
 
 using async::Task;
 
-constexpr Nanoseconds drain_patience = 1'500'000'000, answers_patience = 500'000'000, count_interval = 10'000'000;
+constexpr Nanoseconds drain_patience = 1'500'000'000, answers_patience = 500'000'000, count_interval = 10'000'000,
+					  report_interval = 1'000'000'000;
 
 // A client that is being served. It is linked in Service::open_, so that stop() can close it.
 struct Served : async::Linked {
 	explicit Served(Connection& of) : connection(of) {}
 	Connection& connection;
 };
+
+// The versions of a store without a past follow the time, in nanoseconds. So they are above those
+// of an earlier store of this name, unless the clock was set back.
+std::uint64_t first_versions() {
+	return static_cast<std::uint64_t>(
+		std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+}
 
 }  // namespace
 
@@ -56,13 +67,17 @@ std::expected<void, std::string> Service::start() {
 		return std::unexpected("the receive buffers alone need " + std::to_string(needed) +
 			" bytes of --memory; give more memory, or a smaller --rx-depth");
 	options_.server.message_max = records_max(settings.eager_max);
-	store_ = std::make_unique<Store>(
-		StoreOptions{.memory_max = settings.memory, .index_bytes = settings.one_sided}, &transport_->memory());
+	store_ = std::make_unique<Store>(StoreOptions{.memory_max = settings.memory,
+										 .index_bytes = settings.one_sided,
+										 .window = options_.data.empty() ? 1 : Changes::waiting_max},
+		&transport_->memory());
 	store_->charge(message_bytes_beyond_free());
 	if (settings.one_sided > 0 && store_->index() == nullptr)
 		return std::unexpected("there is not enough memory for --one-sided; use a smaller size");
+	store_->begin_versions(options_.data.empty() ? first_versions() : 0);
 	if (options_.data.empty()) sessions_ = std::make_unique<Sessions>(secure_random<std::uint64_t>() | 1);
 	else if (auto opened = open_journal(); !opened) return opened;
+	changes_ = std::make_unique<Changes>(io_, *store_, *sessions_, session_journal_.get());
 	auto listener = async::listen(setup_, options_.where);
 	if (!listener) return std::unexpected(listener.error());
 	const channel::AcceptorOptions accepting = acceptor_options(options_);
@@ -94,19 +109,27 @@ std::size_t Service::message_bytes_beyond_free() const {
 std::expected<void, std::string> Service::open_journal() {
 	// LMDB's file also holds old pages until no transaction uses them, and unused parts of pages.
 	constexpr std::size_t times = 4, bytes_min = std::size_t{1} << 30;
-	auto opened = LmdbJournal::open(options_.data, std::max(options_.settings.memory * times, bytes_min));
+	const FaultReport report(options_.data + " is damaged, and LMDB cannot read it; restore the folder from a copy");
+	auto opened =
+		LmdbJournal::open(options_.data, std::max(options_.settings.memory * times, bytes_min), first_versions());
 	if (!opened) return std::unexpected(opened.error());
 	journal_ = std::move(*opened);
+	if (options_.salvage) {
+		const auto losses = journal_->salvage();
+		if (!losses) return std::unexpected(losses.error());
+		for (const std::string& loss : *losses) options_.complain(options_.data + ": " + loss);
+	}
 	bool fits = true;
-	const auto read =
-		journal_->read_all([&](std::string_view key, Bytes value) { return fits = store_->set(key, value); });
+	const auto read = journal_->read_all([&](std::string_view key, Bytes value, std::uint64_t version) {
+		return fits = store_->restore(key, value, version);
+	});
 	if (!read) return read;
 	if (!fits) return std::unexpected("the content of " + options_.data + " needs more than --memory; raise it");
 	auto sessions = SessionJournal::read(*journal_, io_.now());
 	if (!sessions) return std::unexpected(options_.data + ": " + sessions.error());
 	sessions_ = std::move(*sessions);
 	session_journal_ = std::make_unique<SessionJournal>(*journal_, *sessions_);
-	store_->keep(*session_journal_);
+	store_->begin_versions(journal_->last_version());
 	return {};
 }
 
@@ -129,7 +152,7 @@ void Service::run() {
 }
 
 Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
-	Connection connection(*store_, *sessions_, std::move(channel), options_.server, counters_);
+	Connection connection(*store_, *changes_, *sessions_, std::move(channel), options_.server, counters_);
 	Served served(connection);
 	open_.push_back(served);
 	const std::uint64_t now = counts_.clients.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -141,20 +164,26 @@ Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
 }
 
 Task<void> Service::keep_counts() {
-	// A failed commit shows within one interval: no answer has left since (outbox.h).
 	while (true) {
 		counts_.requests.store(counters_.requests, std::memory_order_relaxed);
 		counts_.keys.store(store_->size(), std::memory_order_relaxed);
 		counts_.used_bytes.store(store_->used(), std::memory_order_relaxed);
-		if (journal_ && !journal_->failure().empty() && failure_.empty()) {
-			failure_ = "changes cannot be made durable any more: " + journal_->failure();
-			stop();
-		}
+		if (journal_) report_journal();
 		sessions_->expire(io_.now());
 		store_->charge(message_bytes_beyond_free() + sessions_->bytes());
 		counts_.registrations.store(transport_->memory().counters().registrations, std::memory_order_relaxed);
 		co_await io_.sleep_for(count_interval);
 	}
+}
+
+// Reports a failure of the disk once, and once that it works again; not more than once a second.
+void Service::report_journal() {
+	const bool fails = !journal_->failure().empty();
+	if (fails == disk_fails_ || io_.now() < next_report_) return;
+	disk_fails_ = fails;
+	next_report_ = io_.now() + report_interval;
+	options_.complain(fails ? "changes are refused, because they cannot be written to the disk: " + journal_->failure()
+							: "changes can be written to the disk again");
 }
 
 Task<void> Service::close_all() {

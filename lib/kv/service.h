@@ -5,7 +5,8 @@
 //   one event loop; the adapter has threads of its own. Any thread may call stop() and counts().
 //   The owner may call the other methods before or after run().
 // Errors: start() returns one sentence. A client's failure goes to `complain` and affects no other
-//   client. If the journal fails, run() ends and failure() says why.
+//   client. While changes cannot be written to the disk, each is answered by Status::disk, and
+//   everything else goes on.
 #pragma once
 
 #include <atomic>
@@ -34,7 +35,9 @@ struct ServiceOptions {
 	std::string name;     // the host:port by which clients of the prefix connect
 	std::uint32_t join_lease_s = 5;  // seconds until a crashed server stops being a member
 	std::string data;     // folder of the journal; empty: nothing is durable
-	// Gets one sentence for each client that failed. Both threads call it.
+	bool salvage = false;  // start without the damaged records of the journal
+	// Gets one sentence for each client that failed, and when writing to the disk begins to fail or
+	// to work again. Both threads call it.
 	std::function<void(const std::string&)> complain = [](const std::string&) {};
 };
 
@@ -72,15 +75,13 @@ public:
 	const ServerCounters& counters() const { return counters_; }
 	const Store& store() const { return *store_; }
 	const LmdbJournal* journal() const { return journal_.get(); }  // null without `data`
-	// One sentence if the journal failed; empty otherwise. After a failure, all acknowledged
-	// changes are durable, and no further change is acknowledged.
-	const std::string& failure() const { return failure_; }
 
 private:
 	async::Task<void> serve(std::unique_ptr<channel::Channel> channel);
 	async::Task<void> close_all();
 	async::Task<void> keep_counts();
 	std::expected<void, std::string> open_journal();
+	void report_journal();
 	std::size_t message_bytes_beyond_free() const;
 
 	ServiceOptions options_;
@@ -93,7 +94,9 @@ private:
 	std::unique_ptr<Sessions> sessions_;
 	std::unique_ptr<SessionJournal> session_journal_;
 	std::unique_ptr<Store> store_;
-	std::string failure_;
+	std::unique_ptr<Changes> changes_;
+	bool disk_fails_ = false;  // as reported
+	Nanoseconds next_report_ = 0;
 	std::unique_ptr<channel::Acceptor> acceptor_;
 	std::unique_ptr<discovery::Registration> registration_;
 	async::List<async::Linked> open_;  // connected clients; belongs to the I/O loop

@@ -43,12 +43,13 @@ std::expected<std::unique_ptr<Sessions>, std::string> SessionJournal::read(LmdbJ
 }
 
 bool SessionJournal::commit() {
-	if (journal_.pending())
-		sessions_.take_changes([&](std::uint64_t client, Bytes bytes) {
-			if (bytes.empty()) journal_.erase_note(note_of(client));
-			else journal_.write_note(note_of(client), bytes);
-		});
-	return journal_.commit();
+	sessions_.for_each_changed([&](std::uint64_t client, Bytes bytes) {
+		if (bytes.empty()) journal_.erase_note(note_of(client));
+		else journal_.write_note(note_of(client), bytes);
+	});
+	if (!journal_.commit()) return false;
+	sessions_.written();
+	return true;
 }
 
 }  // namespace verbena::kv

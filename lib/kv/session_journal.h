@@ -21,9 +21,8 @@ public:
 	SessionJournal(LmdbJournal& journal, Sessions& sessions) : journal_(journal), sessions_(sessions) {}
 
 	// Journal
-	void set(std::string_view key, Bytes value) override { journal_.set(key, value); }
-	void remove(std::string_view key) override { journal_.remove(key); }
-	bool pending() const override { return journal_.pending(); }
+	void set(std::string_view key, Bytes value, std::uint64_t version) override { journal_.set(key, value, version); }
+	void remove(std::string_view key, std::uint64_t version) override { journal_.remove(key, version); }
 	bool commit() override;
 
 private:

@@ -41,6 +41,19 @@ void ChangeSession::keep(std::uint64_t order) {
 	}
 }
 
+void ChangeSession::undo(std::uint64_t order) {
+	const auto at = ranges_.begin() + (range_at(order) - ranges_.cbegin());
+	if (order < settled_ || at == ranges_.end() || at->first > order) return;
+	const Range before{at->first, order - 1};
+	at->first = order + 1;
+	if (at->first > at->last) {
+		*at = before;
+		if (before.first > before.last) ranges_.erase(at);
+	} else if (before.first <= before.last) {
+		ranges_.insert(at, before);
+	}
+}
+
 void ChangeSession::settle(std::uint64_t below) {
 	if (below <= settled_) return;
 	settled_ = below;
@@ -113,6 +126,19 @@ void Sessions::keep(ChangeSession& session, std::uint64_t order) {
 	note(session);
 }
 
+void Sessions::undo(std::uint64_t client, std::uint64_t order) {
+	const auto found = sessions_.find(client);
+	if (found == sessions_.end()) return;
+	ChangeSession& session = *found->second;
+	const bool idle = session.linked();
+	if (idle) idle_ranges_ -= session.ranges();
+	room_ -= session.ranges_.capacity();
+	session.undo(order);
+	room_ += session.ranges_.capacity();
+	if (idle) idle_ranges_ += session.ranges();
+	note(session);
+}
+
 void Sessions::note(ChangeSession& session) {
 	if (!std::exchange(session.changed_, true)) changed_.push_back(session.client_);
 }
@@ -125,17 +151,18 @@ void Sessions::forget(ChangeSession& session) {
 	sessions_.erase(client);
 }
 
-void Sessions::take_changes(const std::function<void(std::uint64_t, Bytes)>& take) {
+void Sessions::for_each_changed(const std::function<void(std::uint64_t, Bytes)>& take) {
 	for (const std::uint64_t client : changed_) {
 		const auto found = sessions_.find(client);
-		if (found == sessions_.end()) {
-			const std::byte some{1};
-			take(client, client == 0 ? Bytes(&some, 1) : Bytes());
-			continue;
-		}
-		found->second->changed_ = false;
-		take(client, found->second->bytes());
+		const std::byte some{1};
+		if (found != sessions_.end()) take(client, found->second->bytes());
+		else take(client, client == 0 ? Bytes(&some, 1) : Bytes());
 	}
+}
+
+void Sessions::written() {
+	for (const std::uint64_t client : changed_)
+		if (const auto found = sessions_.find(client); found != sessions_.end()) found->second->changed_ = false;
 	changed_.clear();
 }
 

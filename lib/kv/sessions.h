@@ -40,6 +40,8 @@ public:
 	Fate fate_of(std::uint64_t order) const;
 	// Records that this change was executed; its fate was `fresh`.
 	void keep(std::uint64_t order);
+	// Takes keep() back, unless the change is settled. The latest is undone first.
+	void undo(std::uint64_t order);
 	// Forgets the changes below this order; later copies of them are refused.
 	void settle(std::uint64_t below);
 
@@ -47,6 +49,7 @@ public:
 	std::vector<std::byte> bytes() const;
 	bool read(Bytes bytes);
 	std::size_t ranges() const { return ranges_.size(); }
+	std::uint64_t client() const { return client_; }
 
 private:
 	friend class Sessions;
@@ -86,6 +89,8 @@ public:
 
 	// Records a change; see ChangeSession::keep().
 	void keep(ChangeSession& session, std::uint64_t order);
+	// Takes this back; see ChangeSession::undo().
+	void undo(std::uint64_t client, std::uint64_t order);
 	std::size_t size() const { return sessions_.size(); }
 	// The memory of all sessions, in bytes.
 	std::size_t bytes() const {
@@ -93,10 +98,12 @@ public:
 			changed_.capacity() * sizeof(std::uint64_t);
 	}
 
-	// For a journal: passes each session that has changed since the last call, by its client's id
-	// and its bytes; no bytes mean that it is forgotten. The id 0 stands for "forgot some".
-	void take_changes(const std::function<void(std::uint64_t client, Bytes bytes)>& take);
-	// Restores what take_changes() passed. Returns false if the bytes are no session.
+	// For a journal: passes each session that has changed since the last call of written(), by its
+	// client's id and its bytes; no bytes mean that it is forgotten. The id 0 stands for "forgot
+	// some".
+	void for_each_changed(const std::function<void(std::uint64_t client, Bytes bytes)>& take);
+	void written();
+	// Restores what for_each_changed() passed. Returns false if the bytes are no session.
 	bool restore(std::uint64_t client, Bytes bytes, Nanoseconds now);
 
 private:
@@ -113,7 +120,7 @@ private:
 	async::List<ChangeSession> idle_;  // without a connection, the oldest first
 	std::size_t idle_count_ = 0, idle_ranges_ = 0;
 	std::size_t room_ = 0;  // the ranges for which all sessions have room
-	std::vector<std::uint64_t> changed_;  // clients for take_changes()
+	std::vector<std::uint64_t> changed_;  // clients for for_each_changed()
 	bool forgot_any_ = false;
 };
 

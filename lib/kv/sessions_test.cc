@@ -53,6 +53,7 @@ TEST(ChangeSession, ItAgreesWithASetOfOrders) {
 	for (int round = 0; round < 50; ++round) {
 		ChangeSession session;
 		std::set<std::uint64_t> kept;
+		std::vector<std::uint64_t> latest;  // changes that may be undone, the latest last
 		std::uint64_t settled = 0;
 		for (int i = 0; i < 500; ++i) {
 			const std::uint64_t order = settled + random.below(60);
@@ -62,6 +63,13 @@ TEST(ChangeSession, ItAgreesWithASetOfOrders) {
 			} else if (session.fate_of(order) == Fate::fresh) {
 				session.keep(order);
 				ASSERT_TRUE(kept.insert(order).second);
+				latest.push_back(order);
+			} else if (random.chance(0.2)) {
+				for (std::uint64_t undone = random.below(4); undone > 0 && !latest.empty(); --undone) {
+					session.undo(latest.back());
+					kept.erase(latest.back());
+					latest.pop_back();
+				}
 			}
 			ChangeSession copy;
 			ASSERT_TRUE(copy.read(session.bytes()));
@@ -133,10 +141,11 @@ TEST(Sessions, ACopyMadeOfTheChangesKnowsTheSame) {
 	Sessions sessions(1, {.sessions = 1, .ranges = 100});
 	std::map<std::uint64_t, std::vector<std::byte>> journal;
 	const auto write = [&] {
-		sessions.take_changes([&](std::uint64_t client, Bytes bytes) {
+		sessions.for_each_changed([&](std::uint64_t client, Bytes bytes) {
 			if (bytes.empty()) journal.erase(client);
 			else journal[client].assign(bytes.begin(), bytes.end());
 		});
+		sessions.written();
 	};
 	ChangeSession& first = sessions.enter(1);
 	sessions.keep(first, 5);
@@ -154,6 +163,36 @@ TEST(Sessions, ACopyMadeOfTheChangesKnowsTheSame) {
 	EXPECT_TRUE(copy.forgot(1));
 	EXPECT_FALSE(copy.forgot(2));
 	EXPECT_EQ(copy.enter(2).fate_of(1), Fate::done);
+}
+
+TEST(Sessions, AnUndoneChangeIsFreshAgainAlsoForTheJournal) {
+	Sessions sessions(1);
+	ChangeSession& session = sessions.enter(7);
+	sessions.keep(session, 1);
+	sessions.keep(session, 2);
+	sessions.written();
+	sessions.undo(7, 2);
+	sessions.undo(8, 1);  // a client that is not known
+	EXPECT_EQ(session.fate_of(1), Fate::done);
+	EXPECT_EQ(session.fate_of(2), Fate::fresh);
+	int changed = 0;
+	sessions.for_each_changed([&](std::uint64_t, Bytes) { ++changed; });
+	EXPECT_EQ(changed, 1);
+	sessions.undo(7, 1);
+	sessions.leave(session, 0);
+	EXPECT_EQ(sessions.size(), 0u);
+}
+
+TEST(Sessions, WhatCouldNotBeWrittenIsPassedAgain) {
+	Sessions sessions(1);
+	sessions.keep(sessions.enter(7), 1);
+	for (const bool is_written : {false, true}) {
+		int changed = 0;
+		sessions.for_each_changed([&](std::uint64_t, Bytes) { ++changed; });
+		EXPECT_EQ(changed, 1);
+		if (is_written) sessions.written();
+	}
+	sessions.for_each_changed([](std::uint64_t, Bytes) { ADD_FAILURE(); });
 }
 
 TEST(Sessions, TheirMemoryCountsAndReturns) {

@@ -32,12 +32,14 @@ Store::Store(const StoreOptions& options, channel::MemoryPool* pool)
 	: options_(options),
 	  segments_(pool),
 	  arena_(arena_bytes(options.memory_max), segments_, *this),
+	  window_(options.window),
 	  table_(buckets_first) {
 	secure_random(std::as_writable_bytes(std::span(seed_)));
 	if (pool != nullptr && options.index_bytes > 0) index_ = Index::make(*pool, options.index_bytes);
 }
 
 Store::~Store() {
+	drop(window_.begin(), [](const Change&) {});
 	drop(table_);
 	drop(old_);
 	check(used_ == 0, "values die before their store");
@@ -87,19 +89,40 @@ Value Store::get(std::string_view key) {
 	return Value(item);
 }
 
+// Returns the newest change of the key in the window, or null.
+const Change* Store::newest_change(std::string_view key, std::uint64_t hash) const {
+	if (window_.empty()) return nullptr;
+	return window_.newest(hash, [&](const Change& change) { return change.key() == key; });
+}
+
+Store::Newest Store::newest(std::string_view key) {
+	const std::uint64_t hash = hash_of(key);
+	if (const Change* const change = newest_change(key, hash); change != nullptr)
+		return {.value = change->kind == Change::Kind::set ? change->value : Value(), .waits = true};
+	return {.value = Value(*find(key, hash))};
+}
+
+// The bytes of the newest version; 0: the key is missing.
+std::size_t Store::newest_cost(std::string_view key, std::uint64_t hash) {
+	if (const Change* const change = newest_change(key, hash); change != nullptr)
+		return change->kind == Change::Kind::set ? cost_of(*change->value.item_) : 0;
+	const Item* const present = *find(key, hash);
+	return present == nullptr ? 0 : cost_of(*present);
+}
+
 // Returns the credit of a new version, or nullopt if the store is full.
 //
-// The present version's memory becomes free once the new one has replaced it and no Value holds it.
+// The newest version's memory becomes free once the new one has replaced it and no Value holds it.
 // Until then the arena must have room for both. The credit is never more than the new version's own
 // cost; otherwise many large versions that are still to arrive could make room for other keys. A
-// version that is no larger than the present one is always allowed: charge() may have filled the
+// version that is no larger than the newest one is always allowed: charge() may have filled the
 // store.
 std::optional<std::size_t> Store::credit_for(std::string_view key, std::uint64_t hash, std::size_t cost) {
 	if (fits(cost)) return 0;
-	const Item* const present = *find(key, hash);
-	const std::size_t freed = present == nullptr ? 0 : std::min(cost_of(*present), cost);
-	if (freed < cost && !fits(cost - freed)) return {};
-	return freed;
+	const std::size_t freed = std::min(newest_cost(key, hash), cost);
+	if (freed == cost || fits(cost - freed)) return freed;
+	refused_for_now_ = fits(cost - freed - std::min(freeing_, cost - freed));
+	return {};
 }
 
 Value Store::make(std::string_view key, std::size_t size) {
@@ -109,7 +132,7 @@ Value Store::make(std::string_view key, std::size_t size) {
 	std::byte* const at = credit ? arena_.take(bytes) : nullptr;
 	if (at == nullptr) {
 		++counters_.refused;
-		refused_for_now_ = credit && segments_.in_use() > 0;
+		if (credit) refused_for_now_ = segments_.in_use() > 0 || !window_.empty();
 		return {};
 	}
 	used_ += cost;
@@ -145,36 +168,111 @@ void Store::moved(std::byte* from, std::byte* to) {
 }
 
 bool Store::set(std::string_view key, Bytes value) {
-	Value made = make(key, value.size());
-	if (!made) return false;
-	if (!value.empty()) std::memcpy(made.item_->value(), value.data(), value.size());
-	return enter(made);
+	Value made = take(key, value);
+	return made && enter(made);
 }
 
 Value Store::take(std::string_view key, std::size_t size) { return make(key, size); }
 
+Value Store::take(std::string_view key, Bytes value) {
+	Value made = make(key, value.size());
+	if (made && !value.empty()) std::memcpy(made.item_->value(), value.data(), value.size());
+	return made;
+}
+
 bool Store::set(Value value) { return enter(value); }
 
-bool Store::enter(Value& value) {
-	Item* const item = value.item_;
-	// The credit was granted when the bytes were requested. Grant it again only if the version to
-	// be replaced is still there; another client may have removed or replaced it meanwhile.
-	if (const std::size_t credit = std::exchange(item->credit, 0); credit > 0) {
-		credit_ -= credit;
-		const Item* const present = *find(item->key(), item->hash);
-		const std::size_t freed = present == nullptr ? 0 : cost_of(*present);
-		if (freed < credit && used_ - credit_ - freed + overhead() > options_.memory_max) {
-			++counters_.refused;
-			refused_for_now_ = false;
-			return false;
-		}
+// The credit was granted when the bytes were requested. Grants it again only if the version to be
+// replaced is still there; another client may have removed or replaced it meanwhile.
+bool Store::confirm_credit(Item& item) {
+	if (item.credit == 0) return true;
+	const std::size_t freed = newest_cost(item.key(), item.hash);
+	if (freed >= item.credit) return true;
+	if (used_ - (credit_ - item.credit) - freed + overhead() > options_.memory_max) {
+		++counters_.refused;
+		refused_for_now_ = false;
+		return false;
 	}
+	credit_ -= item.credit - freed;
+	item.credit = static_cast<std::uint32_t>(freed);
+	return true;
+}
+
+bool Store::restore(std::string_view key, Bytes value, std::uint64_t version) {
+	Value made = take(key, value);
+	if (!made || !confirm_credit(*made.item_)) return false;
+	begin_versions(made.item_->version = version);
+	put(made.release());
+	return true;
+}
+
+bool Store::enter(Value& value) {
+	if (!confirm_credit(*value.item_)) return false;
+	value.item_->version = ++last_version_;
 	put(value.release());
 	return true;
 }
 
+bool Store::accept(Value value, const Ticket& ticket) {
+	Item& item = *value.item_;
+	if (!confirm_credit(item)) return false;
+	const std::size_t freed = newest_cost(item.key(), item.hash) - item.credit;
+	item.version = ++last_version_;
+	freeing_ += freed;
+	waiting_bytes_ += item.key_length + item.value_length;
+	window_.accept(item.hash,
+		{.kind = Change::Kind::set,
+			.version = item.version,
+			.freed = static_cast<std::uint32_t>(freed),
+			.value = std::move(value),
+			.ticket = ticket});
+	return true;
+}
+
+void Store::accept_removal(Value value, const Ticket& ticket) {
+	const Item& item = *value.item_;
+	const std::size_t freed = cost_of(item);
+	freeing_ += freed;
+	window_.accept(item.hash,
+		{.kind = Change::Kind::remove,
+			.version = ++last_version_,
+			.freed = static_cast<std::uint32_t>(freed),
+			.value = std::move(value),
+			.ticket = ticket});
+}
+
+void Store::accept_answer(Status status, std::uint64_t version, const Ticket& ticket) {
+	window_.follow({.status = status, .version = version, .ticket = ticket});
+}
+
+void Store::leave_window(const Change& change) {
+	freeing_ -= change.freed;
+	if (change.kind == Change::Kind::set) waiting_bytes_ -= change.key().size() + change.value.size();
+}
+
+void Store::hold(ChangeWindow::Position end, const std::function<void(const Change&)>& done) {
+	window_.hold(end, [&](Change& change) {
+		leave_window(change);
+		if (change.kind == Change::Kind::set) {
+			Value value = change.value;
+			put(value.release());
+		} else if (change.kind == Change::Kind::remove) {
+			take_out(find(change.key(), change.value.item_->hash));
+		}
+		done(change);
+	});
+}
+
+void Store::drop(ChangeWindow::Position from, const std::function<void(const Change&)>& undo) {
+	window_.drop(from, [&](Change& change) {
+		leave_window(change);
+		undo(change);
+	});
+}
+
 void Store::put(Item* item) {
 	++counters_.sets;
+	credit_ -= std::exchange(item->credit, 0);
 	item->in_table = true;
 	Item** const at = find(item->key(), item->hash);
 	if (Item* const present = *at; present != nullptr) {
@@ -187,31 +285,32 @@ void Store::put(Item* item) {
 		*at = item;
 		if (++count_ > table_.size()) grow();
 	}
-	if (journal_ != nullptr) journal_->set(item->key(), item->bytes());
-	// With a journal, withdraw the key: a one-sided GET must not see the new value before its
-	// commit.
-	if (index_ && journal_ != nullptr) index_->withdraw(item->key());
-	else if (index_) index_->set(item->key(), item->bytes());
+	if (index_) index_->set(item->key(), item->bytes());
 	if (!old_.empty()) migrate(migrated_at_once);
 }
 
 void Store::publish(std::string_view key, const Value& value) {
-	if (index_ && (journal_ == nullptr || !journal_->pending())) index_->publish(key, value.bytes());
+	if (index_) index_->publish(key, value.bytes());
 }
 
 bool Store::remove(std::string_view key) {
 	Item** const at = find(key, hash_of(key));
+	if (*at == nullptr) return false;
+	++last_version_;
+	take_out(at);
+	return true;
+}
+
+// Removes the item at this link from the table.
+void Store::take_out(Item** at) {
 	Item* const item = *at;
-	if (item == nullptr) return false;
 	*at = item->next;
 	--count_;
 	++counters_.removes;
-	if (journal_ != nullptr) journal_->remove(key);
-	if (index_) index_->withdraw(key);
+	if (index_) index_->withdraw(item->key());
 	item->in_table = false;
 	const Value last(item);
 	--item->references;
-	return true;
 }
 
 // Doubles the table, unless that would exceed the limit: then its buckets get longer. Later SETs

@@ -5,9 +5,12 @@
 // SET cannot tear it. A version is one block of an arena (state/arena.h), in registered memory, so
 // that a peer can access every value by RDMA. The arena moves versions that no Value holds.
 //
+// With a window, a change is accepted first, and visible later: when it is held, or never, if it is
+// dropped (state/window.h).
+//
 // Threads: one, that of the pool's loop.
 // Lifetime: every Value, and every Buffer of one, ends before its store; the store dies before its
-//   pool and its journal.
+//   pool.
 // Errors: a SET that would exceed `memory_max` fails and changes nothing.
 // Invariants:
 //   used() counts every version that exists: those in the table, old ones that a Value still holds,
@@ -20,16 +23,18 @@
 //   In a full store, a key can be overwritten by a value that is no larger, as long as the arena
 //   has room for both. The new version then has a credit: bytes, up to the size of the old version,
 //   that the limit does not count until the new version has replaced the old one.
+//   get() and the index show what is in the table, and nothing that waits in the window.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "lib/kv/change.h"
 #include "lib/kv/index.h"
-#include "lib/kv/item.h"
-#include "lib/kv/journal.h"
 #include "lib/kv/segments.h"
 #include "lib/kv/state/arena.h"
 
@@ -40,6 +45,8 @@ struct StoreOptions {
 	std::size_t memory_max = std::size_t{1} << 30;
 	// Bytes of the area for one-sided GETs (index.h), in addition to memory_max; 0: there is none.
 	std::size_t index_bytes = 0;
+	// The most changes in the window, a power of two.
+	std::size_t window = 1;
 };
 
 // Totals since the store was made. `hits` counts GETs that found their key, `refused` calls of
@@ -58,26 +65,53 @@ public:
 
 	// Returns the current version, or an empty Value if the key is missing.
 	Value get(std::string_view key);
-	// Stores a copy of the value. Returns false, and changes nothing, if the store is full.
+	// Stores a copy of the value. Returns false, and changes nothing, if the store is full. The two
+	// set() and remove() are visible at once; do not call them while the window has changes.
 	bool set(std::string_view key, Bytes value);
 	// Returns false if the key is missing.
 	bool remove(std::string_view key);
+	// Stores what a journal has, with its version.
+	bool restore(std::string_view key, Bytes value, std::uint64_t version);
+	// Each change gets a version, which is above all earlier ones. The next one follows this,
+	// unless there is a higher one already.
+	std::uint64_t last_version() const { return last_version_; }
+	void begin_versions(std::uint64_t after) { last_version_ = std::max(last_version_, after); }
 
 	// Reserves memory for a new version. The caller moves the value's bytes into its buffer(), and
 	// then stores it by set(Value). Returns an empty Value if the store is full.
 	Value take(std::string_view key, std::size_t size);
+	// The same with these bytes.
+	Value take(std::string_view key, Bytes value);
 	// Stores a version that take() has returned; its bytes must not change any more. Returns false
 	// if the store is full because the old version, for which this one has a credit, was removed or
 	// replaced by a smaller one meanwhile.
 	bool set(Value value);
-	// After a refusal, true if the limit would have allowed the version. It found no room because
-	// some values have Buffers, so the same call may succeed when these have ended.
+	// After a refusal, true if the same call may soon succeed: the limit allows the version, but
+	// values that have Buffers are in its way; or it will fit when the changes in the window are
+	// visible.
 	bool refused_for_now() const { return refused_for_now_; }
 
-	// Makes this journal the store's: from now on every change goes to it too, and no value is
-	// published for one-sided GETs while the journal has changes that are not committed.
-	void keep(Journal& journal) { journal_ = &journal; }
-	Journal* journal() const { return journal_; }  // null: none
+	// The newest version of a key: that of the newest change in the window, otherwise get().
+	struct Newest {
+		Value value;           // empty: the key is missing
+		bool waits = false;    // it is not visible yet
+	};
+	Newest newest(std::string_view key);
+	// Accepts a version that take() has returned as the key's newest one. Returns false as set().
+	// The window must have room.
+	bool accept(Value value, const Ticket& ticket);
+	// Accepts that the key loses `value`, which is its newest version.
+	void accept_removal(Value value, const Ticket& ticket);
+	// Lets an answer wait until the changes in the window are held.
+	void accept_answer(Status status, std::uint64_t version, const Ticket& ticket);
+	// The changes before `end` are held: they become visible. `done` gets each afterwards.
+	void hold(ChangeWindow::Position end, const std::function<void(const Change&)>& done);
+	// The changes from `from` on are not held, and never will be. `undo` gets each, the newest
+	// first.
+	void drop(ChangeWindow::Position from, const std::function<void(const Change&)>& undo);
+	ChangeWindow& window() { return window_; }
+	// The bytes of keys and values in the window.
+	std::size_t waiting_bytes() const { return waiting_bytes_; }
 
 	// The keys published for one-sided GETs. Null without `index_bytes`, without a pool, or if the
 	// pool had no memory for the index.
@@ -110,11 +144,16 @@ private:
 	Item** bucket_of(std::uint64_t hash);
 	Item** find(std::string_view key, std::uint64_t hash);
 	bool fits(std::size_t bytes) const { return used_ - credit_ + overhead() + bytes <= options_.memory_max; }
+	const Change* newest_change(std::string_view key, std::uint64_t hash) const;
+	std::size_t newest_cost(std::string_view key, std::uint64_t hash);
 	std::optional<std::size_t> credit_for(std::string_view key, std::uint64_t hash, std::size_t cost);
 	Value make(std::string_view key, std::size_t size);
+	bool confirm_credit(Item& item);
 	// set() of a Value, which is emptied if that succeeds.
 	bool enter(Value& value);
 	void put(Item* item);
+	void take_out(Item** at);
+	void leave_window(const Change& change);
 	void destroy(Item* item);
 	void grow();
 	void migrate(std::size_t buckets);
@@ -128,7 +167,9 @@ private:
 	Segments segments_;
 	Arena arena_;
 	std::unique_ptr<Index> index_;
-	Journal* journal_ = nullptr;
+	ChangeWindow window_;
+	// The bytes of keys and values in the window; those that become free when it is applied.
+	std::size_t waiting_bytes_ = 0, freeing_ = 0;
 	std::uint64_t seed_[2];  // the secret key of hash_of()
 	// While the table grows, each SET moves a few buckets of `old_` to `table_`, so that no single
 	// SET takes the time for all. Buckets of `old_` below `migrated_` are empty.
@@ -137,6 +178,7 @@ private:
 	std::size_t count_ = 0;
 	std::size_t used_ = 0, credit_ = 0;  // bytes of all versions; sum of their credits
 	std::size_t charged_ = 0;
+	std::uint64_t last_version_ = 0;
 	bool refused_for_now_ = false;
 	StoreCounters counters_;
 };

@@ -58,7 +58,7 @@ std::expected<Request, Malformed> Requests::next() {
 	if (rest_.size() < sizeof header) return std::unexpected(Malformed::length);
 	std::memcpy(&header, take(rest_, sizeof header).data(), sizeof header);
 	const auto options = static_cast<std::uint8_t>(header.protocol);
-	header.protocol = static_cast<Protocol>(options & ~identified_bit);
+	header.protocol = static_cast<Protocol>(options & ~(identified_bit | versioned_bit));
 	if (header.protocol > Protocol::rendezvous) return std::unexpected(Malformed::operation);
 	bool has_key = true, has_value = true;
 	switch (header.operation) {
@@ -80,6 +80,13 @@ std::expected<Request, Malformed> Requests::next() {
 		if (!take_value(rest_, request.id.emplace())) return std::unexpected(Malformed::length);
 		if (request.id->order == 0 || request.id->order < request.id->settled) return std::unexpected(Malformed::value);
 	}
+	if ((options & versioned_bit) != 0) {
+		request.versioned = true;
+		if (header.operation != Operation::get && !is_change(header.operation))
+			return std::unexpected(Malformed::operation);
+		if (is_change(header.operation) && !take_value(rest_, request.expected))
+			return std::unexpected(Malformed::length);
+	}
 	if (rest_.size() < header.key_length) return std::unexpected(Malformed::length);
 	request.key = take(rest_, header.key_length);
 	if (header.operation == Operation::set) {
@@ -98,6 +105,9 @@ std::expected<Answer, Malformed> Answers::next() {
 	if (rest_.size() < sizeof header) return std::unexpected(Malformed::length);
 	std::memcpy(&header, take(rest_, sizeof header).data(), sizeof header);
 	if (header.value_length > value_max) return std::unexpected(Malformed::value);
+	if (header.versioned > 1 || (header.status == Status::changed && header.versioned == 0))
+		return std::unexpected(Malformed::status);
+	if (header.versioned == 1 && !take_value(rest_, answer.version)) return std::unexpected(Malformed::length);
 	switch (header.status) {
 		case Status::good:
 			if (rest_.size() < header.value_length) return std::unexpected(Malformed::length);
@@ -118,6 +128,8 @@ std::expected<Answer, Malformed> Answers::next() {
 		case Status::too_large:
 		case Status::unsupported:
 		case Status::busy:
+		case Status::changed:
+		case Status::disk:
 		case Status::settled:
 		case Status::leaving:
 			if (header.value_length != 0) return std::unexpected(Malformed::value);

@@ -3,8 +3,8 @@
 //
 // The first message of each side is its Hello. Each further message is a sequence of records
 // without padding. A record is a header of 16 bytes, little-endian, and its content: the ChangeId
-// of an identified change, a request's key, then its value or the value's remote address; an
-// answer's value, or its remote address.
+// of an identified change, the version that a change expects, a request's key, then its value or
+// the value's remote address; an answer's version, then its value, or its remote address.
 // Records that leave in one turn of the loop share a message.
 //
 // Threads: any; values and pure functions.
@@ -35,7 +35,7 @@ static_assert(std::endian::native == std::endian::little, "records are copied as
 inline constexpr std::uint32_t key_max = 4096;         // bytes; the shortest key has 1
 inline constexpr std::uint32_t value_max = 64u << 20;  // bytes
 inline constexpr std::uint32_t eager_max_default = 4096;
-inline constexpr std::uint16_t protocol_version = 2;
+inline constexpr std::uint16_t protocol_version = 3;
 
 // The rule for SET and GET alike: the value travels in the message if key and value together have
 // fewer than `eager_max` bytes.
@@ -114,17 +114,25 @@ struct ChangeId {
 };
 static_assert(sizeof(ChangeId) == 16);
 
-// The second byte of a header holds the Protocol and this bit. Requests::next() moves the bit to
-// Request::id; with_id() sets it.
-inline constexpr std::uint8_t identified_bit = 0x80;
-constexpr RequestHeader with_id(RequestHeader header) {
-	header.protocol = static_cast<Protocol>(static_cast<std::uint8_t>(header.protocol) | identified_bit);
+// The second byte of a header holds the Protocol and these bits. Requests::next() moves them to
+// Request::id and Request::versioned; with_id() and with_version() set them.
+inline constexpr std::uint8_t identified_bit = 0x80, versioned_bit = 0x40;
+constexpr RequestHeader with_bit(RequestHeader header, std::uint8_t bit) {
+	header.protocol = static_cast<Protocol>(static_cast<std::uint8_t>(header.protocol) | bit);
 	return header;
 }
+constexpr RequestHeader with_id(RequestHeader header) { return with_bit(header, identified_bit); }
+constexpr RequestHeader with_version(RequestHeader header) { return with_bit(header, versioned_bit); }
+
+// As the version that a change expects: any, also that of a missing key. A missing key has the
+// version 0.
+inline constexpr std::uint64_t any_version = ~std::uint64_t{0};
 
 struct Request {
 	RequestHeader header;
 	std::optional<ChangeId> id;  // SET, SET_READ, SET_WRITE and DEL of a client with an id
+	bool versioned = false;  // GET and changes: the answer shall have the version
+	std::uint64_t expected = any_version;  // changes: executed only if the key has this version
 	Bytes key;
 	Bytes value;          // Operation::set
 	RemoteMemory remote;  // Operation::set_read
@@ -140,6 +148,8 @@ enum class Status : std::uint8_t {
 	remote = 6,       // get: where the client shall read, under a lease
 	index = 7,        // index: the area and its shape
 	busy = 9,         // not executed; the client asks again later
+	changed = 10,     // a change whose key has another version than expected; nothing changed
+	disk = 11,        // the server could not write the change to its disk; nothing changed
 	settled = 12,     // not executed: the client itself has said that this change is settled
 	// Answers no request. The server ends: it has executed no request without an answer before this
 	// record, and will not.
@@ -158,7 +168,8 @@ struct AnswerHeader {
 	static constexpr std::size_t bytes = 16;
 
 	Status status = Status::good;
-	std::uint8_t reserved[3] = {};
+	std::uint8_t versioned = 0;  // 1: a version of 8 bytes follows this header
+	std::uint8_t reserved[2] = {};
 	std::uint32_t number = 0;
 	std::uint32_t value_length = 0;  // also that of `place`
 	std::uint32_t lease = 0;         // Status::remote: the number by which the client releases it
@@ -167,6 +178,10 @@ static_assert(sizeof(AnswerHeader) == AnswerHeader::bytes);
 
 struct Answer {
 	AnswerHeader header;
+	// The version that was read, that the change has made, or that is there instead of the expected
+	// one. 0: the key is missing; or, of a change, it was executed before and its version is not
+	// known.
+	std::uint64_t version = 0;
 	Bytes value;          // Status::good, to a GET
 	RemoteMemory remote;  // Status::place, remote and index
 	IndexShape shape;     // Status::index

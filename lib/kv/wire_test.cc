@@ -71,6 +71,58 @@ TEST(KvWire, AnIdentifiedChangeHasItsIdBehindTheHeader) {
 	EXPECT_EQ(fault_of(message_with(with_id(header), {.order = 4, .settled = 5})), Malformed::value);
 }
 
+TEST(KvWire, AChangeHasItsExpectedVersionBehindTheIdAndAGetHasNone) {
+	const std::uint64_t expected = 0x0807060504030201;
+	const auto message_with = [&](RequestHeader header, bool with_bytes) {
+		std::vector<std::byte> message;
+		header.key_length = 3;
+		append(message, header);
+		if (with_bytes) append(message, std::as_bytes(std::span(&expected, 1)));
+		append(message, bytes_of("key"));
+		return message;
+	};
+	const auto message = message_with(with_version({.operation = Operation::remove, .number = 7}), true);
+	const unsigned char wanted[] = {
+		6, 0x40, 3, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 'k', 'e', 'y'};
+	ASSERT_EQ(message.size(), sizeof wanted);
+	EXPECT_EQ(std::memcmp(message.data(), wanted, sizeof wanted), 0);
+	const auto request = Requests(message).next();
+	ASSERT_TRUE(request && request->versioned);
+	EXPECT_EQ(request->expected, expected);
+	EXPECT_EQ(text_of(request->key), "key");
+
+	const auto get = message_with(with_version({.operation = Operation::get, .protocol = Protocol::rendezvous}), false);
+	const auto read = Requests(get).next();
+	ASSERT_TRUE(read && read->versioned);
+	EXPECT_EQ(read->header.protocol, Protocol::rendezvous);
+	EXPECT_EQ(read->expected, any_version);
+	EXPECT_EQ(fault_of(message_of(with_version({.operation = Operation::index}), "")), Malformed::operation);
+	EXPECT_EQ(
+		fault_of(message_of(with_version({.operation = Operation::remove, .key_length = 1}), "k")), Malformed::length);
+}
+
+TEST(KvWire, AnAnswersVersionPrecedesItsValue) {
+	const std::uint64_t version = 77;
+	std::vector<std::byte> message;
+	append(message, AnswerHeader{.status = Status::good, .versioned = 1, .number = 1, .value_length = 3});
+	append(message, std::as_bytes(std::span(&version, 1)));
+	append(message, bytes_of("abc"));
+	append(message, AnswerHeader{.status = Status::changed, .versioned = 1, .number = 2});
+	append(message, std::as_bytes(std::span(&version, 1)));
+	Answers answers(message);
+	const auto first = answers.next();
+	ASSERT_TRUE(first);
+	EXPECT_EQ(first->version, 77u);
+	EXPECT_EQ(text_of(first->value), "abc");
+	EXPECT_EQ(answers.next()->version, 77u);
+	EXPECT_TRUE(answers.done());
+	for (const AnswerHeader& bad : {AnswerHeader{.status = Status::changed}, AnswerHeader{.versioned = 2}}) {
+		std::vector<std::byte> one;
+		append(one, bad);
+		EXPECT_EQ(Answers(one).next().error(), Malformed::status);
+	}
+}
+
 TEST(KvWire, SeveralRecordsShareAMessage) {
 	std::vector<std::byte> message;
 	for (int i = 0; i < 3; ++i) {

@@ -40,6 +40,32 @@ static void bytes(void *store)
 	EXPECT(kv_deleten(store, "a\0b", 3) == KV_OK);
 }
 
+static void conditions(void *store)
+{
+	char *value = NULL, large[20000];
+	size_t length = 0;
+	unsigned long long version = 9, first, seen;
+	memset(large, 'x', sizeof large);
+	kv_deleten(store, "cas", 3);
+	EXPECT(kv_get_version(store, "cas", 3, &value, &length, &version) == KV_MISSING && value == NULL && version == 0);
+	EXPECT(kv_del_if(store, "cas", 3, &(unsigned long long){7}) == KV_CHANGED);
+	EXPECT(kv_cas(store, "cas", 3, "one", 3, &version) == KV_OK && version != 0);
+	first = version;
+	seen = 0;
+	EXPECT(kv_cas(store, "cas", 3, "two", 3, &seen) == KV_CHANGED && seen == first);
+	EXPECT(kv_cas(store, "cas", 3, large, sizeof large, &version) == KV_OK && version > first);
+	EXPECT(kv_get_version(store, "cas", 3, &value, &length, &seen) == KV_OK && length == sizeof large);
+	EXPECT(seen == version && memcmp(value, large, length) == 0);
+	/* From registered memory, without a copy. */
+	EXPECT(kv_cas(store, "cas", 3, value, length, &seen) == KV_OK && seen > version);
+	kv_release(value);
+	EXPECT(kv_del_if(store, "cas", 3, &version) == KV_CHANGED && version == seen);
+	EXPECT(kv_del_if(store, "cas", 3, &version) == KV_OK && version > seen);
+	EXPECT(kv_getn(store, "cas", 3, &value, &length) == KV_MISSING);
+	EXPECT(kv_cas(store, "cas", 3, "x", 1, NULL) == KV_INVALID && kv_del_if(store, NULL, 3, &version) == KV_INVALID);
+	EXPECT(kv_get_version(store, "cas", 3, &value, &length, NULL) == KV_INVALID);
+}
+
 static void errors(void *store)
 {
 	static char long_key[4098];
@@ -53,7 +79,7 @@ static void errors(void *store)
 	free(huge);
 	EXPECT(kv_set(NULL, "key", "value") == KV_INVALID && kv_set(store, NULL, "value") == KV_INVALID);
 	EXPECT(kv_getn(store, "key", 3, NULL, &length) == KV_INVALID);
-	for (int result = KV_MISSING; result >= KV_TIMEOUT; --result) EXPECT(strlen(kv_strerror(result)) > 0);
+	for (int result = KV_CHANGED; result >= KV_DISK; --result) EXPECT(strlen(kv_strerror(result)) > 0);
 	EXPECT(kv_set(store, "key", "the handle still works") == KV_OK);
 }
 
@@ -185,6 +211,7 @@ int main(int argc, char **argv)
 	EXPECT(kv_open_with(argv[1], &options, &store) == KV_OK);
 	strings(store);
 	bytes(store);
+	conditions(store);
 	errors(store);
 	large(store);
 	threads(store);

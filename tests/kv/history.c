@@ -10,7 +10,7 @@
  *
  *     S key number begin               begins a SET of this client's value of this number
  *     D key number begin               begins a DEL
- *     E key number end result          the SET or DEL of this number has ended
+ *     E key number end result          the SET or DEL of this number has ended, with this kv_result
  *     G key writer number begin end    a GET that returned this value; "- 0": the key was missing
  *
  * A value contains its writer and number, from which its other bytes follow. A GET that returns any
@@ -90,8 +90,10 @@ int main(int argc, char **argv)
 			const size_t size = value_of(mine, id, number);
 			printf("%c %s %u %lld\n", removes ? 'D' : 'S', key, number, now());
 			const int result = removes ? kv_deleten(store, key, strlen(key)) : kv_setn(store, key, strlen(key), mine, size);
-			if (own) there = !removes;
+			if (own && result != KV_DISK) there = !removes;
 			printf("E %s %u %lld %d\n", key, number, now(), result);
+			/* A server whose disk is full has changed nothing. */
+			if (result == KV_DISK) continue;
 			/* A server that has started anew has not this key. */
 			if (result != KV_OK && !(retries && removes && result == KV_MISSING)) return failed(store, result);
 			continue;

@@ -10,7 +10,9 @@ from test_kv import build_c
 sys.path.append(str(ROOT / "tests" / "kv"))
 from linearizable import INFINITE, Operation, name_absences, violation
 
-__all__ = ["INFINITE", "Operation", "build_history", "check", "histories", "name_absences", "violation"]
+__all__ = ["INFINITE", "KV_DISK", "Operation", "build_history", "check", "histories", "name_absences", "violation"]
+
+KV_DISK = "-12"
 
 
 def build_history(factory: pytest.TempPathFactory) -> Path:
@@ -35,6 +37,9 @@ def histories(clients: dict[int, Program], servers_end: bool = False) -> dict[st
                 written = ("absent" if words[0] == "D" else number, int(words[2]))
                 begun[words[2]] = (words[1], written, float(words[3]))
             elif words[0] == "E":
+                if words[4] == KV_DISK:
+                    del begun[words[2]]  # it changed nothing, so no read may return its value
+                    continue
                 if words[4] != "0" and servers_end:
                     continue
                 key, written, begin = begun.pop(words[2])

@@ -41,6 +41,7 @@ extern "C" {
 enum kv_result {
 	KV_OK = 0,
 	KV_MISSING = 1,       /* the key does not exist (kv_getn, kv_delete, kv_deleten) */
+	KV_CHANGED = 2,       /* the key has another version than expected (kv_cas, kv_del_if) */
 	KV_EMPTY_KEY = -1,
 	KV_LONG_KEY = -2,     /* more than 4096 bytes */
 	KV_LONG_VALUE = -3,   /* more than 64 MiB, or more than the server accepts */
@@ -56,7 +57,10 @@ enum kv_result {
 	KV_UNAVAILABLE = -10,
 	/* The deadline passed without an answer. A change may have been made, or may yet be, once at
 	 * most. */
-	KV_TIMEOUT = -11
+	KV_TIMEOUT = -11,
+	/* The server could not write the change to its disk, which is full or fails. Nothing has
+	 * changed. */
+	KV_DISK = -12
 };
 
 /* Connects to the server or servers that `servername` names:
@@ -86,6 +90,22 @@ VERBENA_KV_API int kv_setn(void* kv_handle, const void* key, size_t key_length, 
 VERBENA_KV_API int kv_getn(void* kv_handle, const void* key, size_t key_length, char** value, size_t* value_length);
 VERBENA_KV_API int kv_delete(void* kv_handle, const char* key);
 VERBENA_KV_API int kv_deleten(void* kv_handle, const void* key, size_t key_length);
+
+/* Versions. Each change gives its key a version that is greater than every earlier one, also after
+ * a DEL. A missing key has the version 0.
+ *
+ * kv_get_version() is kv_getn(), and sets *version. With one_sided it asks by message.
+ *
+ * kv_cas() stores the value, and kv_del_if() deletes the key, only if the key has the version
+ * *version. With 0, kv_cas() stores the value only if the key is missing. When they return KV_OK,
+ * *version is that of the change; it is 0 if the library had to send the request again and the
+ * server had made the change at the first time. When they return KV_CHANGED, nothing has changed,
+ * and *version is the present version. */
+VERBENA_KV_API int kv_get_version(void* kv_handle, const void* key, size_t key_length, char** value,
+	size_t* value_length, unsigned long long* version);
+VERBENA_KV_API int kv_cas(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length,
+	unsigned long long* version);
+VERBENA_KV_API int kv_del_if(void* kv_handle, const void* key, size_t key_length, unsigned long long* version);
 
 /* Queues a SET and returns without waiting for the server; the caller may reuse key and value at
  * once. Queued SETs leave together, with the next call on the handle that waits for a server. A

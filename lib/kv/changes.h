@@ -1,0 +1,84 @@
+// Changes: executes SET and DEL, also those that expect a version. A change is judged when it
+// arrives, waits in the store's window until the journal has it, and then becomes visible and is
+// answered. Without a journal a change is visible and answered at once.
+//
+// All changes of one turn of the loop are one transaction of the journal. If that fails, they are
+// undone, and answered by Status::disk; the next turn tries again.
+//
+// A change with an id is executed once, however often it arrives (sessions.h). A copy of a change
+// that waits is answered when that is.
+//
+// Threads: one, that of the loop.
+// Lifetime: dies before the loop, the store, the sessions and the journal. Each Asker calls
+//   forget() before it dies.
+// Invariants: no answer leaves that depends on a change which is not held.
+#pragma once
+
+#include "lib/async/loop.h"
+#include "lib/kv/journal.h"
+#include "lib/kv/sessions.h"
+#include "lib/kv/store.h"
+
+namespace verbena::kv {
+
+class Changes final : public async::TurnEnd {
+public:
+	// The most that waits in the window. Then its changes are written without waiting for the end
+	// of the turn. One value may be longer.
+	static constexpr std::size_t waiting_max = 4096;  // changes, and answers that depend on them
+	static constexpr std::size_t waiting_bytes_max = 64 << 20;
+
+	// A part of a request which it keeps while its value is under way.
+	struct Terms {
+		std::uint64_t order = 0;  // ChangeId::order; 0: the change has no id
+		std::uint64_t expected = any_version;  // Request::expected
+		bool versioned = false;  // Request::versioned
+	};
+	struct Request {
+		Asker& asker;
+		std::uint32_t number = 0;  // RequestHeader::number
+		ChangeSession* session = nullptr;  // null: the client has no id
+		Terms terms{};
+	};
+
+	// `journal` is null if nothing is durable.
+	Changes(async::Loop& loop, Store& store, Sessions& sessions, Journal* journal)
+		: loop_(loop), store_(store), sessions_(sessions), journal_(journal) {}
+
+	// Each of these is answered by Asker::decided(), at once or later.
+	void set(const Request& request, std::string_view key, Bytes value);
+	// `value` is of Store::take(); its bytes must not change any more.
+	void set(const Request& request, Value value);
+	void remove(const Request& request, std::string_view key);
+	// Answers a change that must not be executed: it was executed before, or its key has another
+	// version than expected. Returns false if it must be executed.
+	bool answer_known(const Request& request, std::string_view key);
+
+	// The answer to a change that the store has just refused.
+	Status refusal() const { return store_.refused_for_now() ? Status::busy : Status::full; }
+	// The asker hears nothing more. Its changes go on.
+	void forget(const Asker& asker);
+	// Decides all changes that wait.
+	void commit();
+	// Changes that were executed before and arrived again.
+	std::uint64_t repeated() const { return repeated_; }
+
+	// TurnEnd
+	void turn_ends() override { commit(); }
+
+private:
+	static Ticket ticket_of(const Request& request);
+	void keep(const Request& request);
+	void wait();
+	void answer(const Request& request, Status status, bool waits, std::uint64_t version = 0);
+	static void answer_now(const Request& request, Status status, std::uint64_t version = 0);
+	void store(const Request& request, Value value);
+
+	async::Loop& loop_;
+	Store& store_;
+	Sessions& sessions_;
+	Journal* journal_;
+	std::uint64_t repeated_ = 0;
+};
+
+}  // namespace verbena::kv
