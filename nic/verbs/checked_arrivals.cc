@@ -65,23 +65,24 @@ void CheckedArrivals::note_atomic(const QueuePair& qp, const Slot& slot) {
 	checked()->atomic_arrives(qp.qpn, reinterpret_cast<std::uint64_t>(at), before, after, monotonic_now());
 }
 
-void CheckedArrivals::arrived(
+bool CheckedArrivals::arrived(
 	const transport::Outlet& from, const Slot& published, const std::byte*, const wire::AddressPair&) noexcept {
 	// A peer that shares the memory may write to it.
 	Slot slot;
 	std::memcpy(&slot, &published, sizeof slot);
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
-	if (!facts.known || (!facts.reth && !facts.atomic_eth)) return;
+	if (!facts.known || (!facts.reth && !facts.atomic_eth)) return true;
 	const QueuePair* const qp = adapter_.queue_pairs().find(slot.destination());
 	// A duplicate is not executed again.
 	if (!qp || !qp->outlet || qp->outlet->peer != from.peer || slot.psn().value != (qp->expected_psn & 0xffffff))
-		return;
+		return true;
 	engine::attempt([&] {
 		if (facts.atomic_eth) note_atomic(*qp, slot);
 		else if (facts.operation == wire::Operation::write) note_write(*qp, slot);
 		else if (facts.operation == wire::Operation::read_request)
 			find(*qp, slot.reth.rkey.value, slot.reth.address, slot.reth.dma_length, memory::remote_read);
 	});
+	return true;
 }
 
 void check_arrivals(engine::Engine& engine) {

@@ -223,8 +223,8 @@ std::expected<engine::Engine*, int> process_engine() {
 	if (is_strict())
 		p.engine->control([](adapter::ChannelAdapter& adapter) { adapter.context().keys.use_distinct_keys(); });
 	trace_transport(*p.engine);
-	begin_adversary(*p.engine);
 	check_arrivals(*p.engine);
+	begin_adversary(*p.engine);
 	log::debug("the NIC has started in process %d", getpid());
 	// A change before this moment was not reported.
 	p.interfaces_known = false;
