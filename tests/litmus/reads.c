@@ -51,18 +51,21 @@ static void overwrite_after_message(struct side* s) {
 	store(s, y, 2);
 }
 
+/* Data and then its number, again and again, until the first process has read. */
 static void data_then_flag(struct side* s) {
-	dawdle(s);
-	store(s, d, 1);
-	store(s, f, 1);
+	for (uint64_t n = 1; load(s, lock) == 0; n++) {
+		store(s, d, n);
+		store(s, f, n);
+	}
 }
-static bool flag_without_data(SIDES) { return (void)second, first->r[0] == 1 && first->r[1] == 0; }
+static bool flag_without_data(SIDES) { return (void)second, first->r[0] > first->r[1]; }
 static void get_get(struct side* s) {
 	get(s, q, a, f, 0);
 	get(s, q, b, d, 0);
 	poll_sends(s, q);
 	s->r[0] = load(s, a);
 	s->r[1] = load(s, b);
+	put(s, q, lock, one, 0);
 }
 /* d and f lie in adjacent lines. */
 static void get_both(struct side* s) {
@@ -70,6 +73,7 @@ static void get_both(struct side* s) {
 	poll_sends(s, q);
 	s->r[1] = load(s, a);
 	s->r[0] = load(s, b);
+	put(s, q, lock, one, 0);
 }
 
 static void store_all_ones(struct side* s) {

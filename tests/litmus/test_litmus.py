@@ -38,13 +38,17 @@ def test_the_page_has_each_test_of_the_program(program: Path) -> None:
     assert sorted(seen) == sorted(row.name for row in ROWS)
 
 
+# Outcomes that need an adversary. Others happen by themselves on a busy machine: a request is sent
+# late while another thread has the engine, and a datagram can take longer than the test waits.
+UNKIND = ["L8", "L11", "L12", "L24", "L25"]
+
+
 def test_without_an_adversary_the_nic_is_kind(program: Path) -> None:
-    orderly = ["L8", "L11", "L12", "L25", "ud-lost", "uc-lost"]
-    assert run(program, None, ROUNDS, orderly).total() == 0
+    assert run(program, None, ROUNDS, UNKIND).total() == 0
 
 
 def test_kinds_that_are_left_out_do_nothing(program: Path) -> None:
-    unseen = ["L1", "L8", "L11", "L12", "L24", "L25", "ud-lost"]
-    assert run(program, "1:tso:only=events", ROUNDS, unseen).total() == 0
-    seen = run(program, "1:tso:only=gather", ROUNDS, ["L1", "L8", "ud-lost"])
-    assert seen["L1"] > 0 and seen["L8"] == seen["ud-lost"] == 0
+    assert run(program, "1:tso:only=events", ROUNDS, UNKIND).total() == 0
+    # A request that is held back lets those of another queue pair overtake it.
+    seen = run(program, "1:tso:only=gather", ROUNDS, ["L1", "L8", "L12", "L24", "L25"])
+    assert seen["L1"] > 0 and seen.total() == seen["L1"], seen
