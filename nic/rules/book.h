@@ -28,64 +28,11 @@
 #include "base/time.h"
 #include "nic/queues/completion.h"
 #include "nic/queues/work_request.h"
+#include "nic/rules/facts.h"
 #include "nic/rules/findings.h"
+#include "nic/rules/sanitizer.h"
 
 namespace verbena::rules {
-
-// A pointer of the program's: ibv_cq *, ibv_mr * and so on.
-using Handle = const void*;
-
-enum class Kind : std::uint8_t { pd, mr, cq, channel, qp, srq, ah, mw };
-const char* name_of(Kind);
-
-// The place of a call: the site, the frame pointer and the thread.
-struct Caller {
-	Site site = 0;
-	std::uintptr_t frame = 0;
-	pthread_t thread{};
-};
-
-struct RegionFacts {
-	std::uint32_t lkey = 0, rkey = 0;
-	std::uint64_t begin = 0, length = 0;
-	unsigned access = 0;  // enum ibv_access_flags
-};
-
-struct QueuePairFacts {
-	std::uint32_t qpn = 0;
-	int type = 0;  // enum ibv_qp_type
-	Handle send_cq = nullptr, receive_cq = nullptr, srq = nullptr;  // srq may be null
-	bool signal_all = false;
-	std::uint32_t send_requests_max = 0, receives_max = 0;  // that the create function returned
-	std::uint32_t inline_max = 0;
-	std::uint32_t mtu = 0;  // the longest datagram of a UD queue pair, in bytes
-};
-
-// The attributes of an ibv_modify_qp(3) that has succeeded, as far as rules need them.
-struct ChangeFacts {
-	std::optional<int> state;  // enum ibv_qp_state
-	std::optional<std::uint32_t> first_psn;  // sq_psn
-	std::optional<std::uint32_t> q_key;
-	bool waits_for_ever = false;  // timeout 0
-	bool never_retries = false;  // retry_cnt 0
-	// The GID of the chosen index is link-local, and the one of this index is not.
-	std::optional<unsigned> routable_index;
-};
-
-struct SendFacts {
-	std::uint64_t wr_id = 0;
-	std::uint64_t remote_address = 0;
-	Handle address_handle = nullptr;
-	std::span<const queues::Segment> segments;
-	std::uint32_t rkey = 0;
-	queues::SendOpcode opcode{};
-	std::uint8_t flags = 0;  // queues::SendFlags
-};
-
-struct ReceiveFacts {
-	std::uint64_t wr_id = 0;
-	std::span<const queues::Segment> segments;
-};
 
 class Book {
 public:
@@ -310,12 +257,16 @@ private:
 		}
 	}
 	void note_activity(const QueuePair&);
+	// The memory belongs to the device, for the program's address sanitizer, or again to the program.
+	void lend(const std::vector<queues::Segment>&) const;
+	void give_back(const std::vector<queues::Segment>&) const;
 	void count_open(Handle cq, int change);
 	void check_send(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);
 	void check_order(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);
 	void check_receive(Handle queue, const OpenReceive&);
 	void check_memory(const QueuePair&, const OpenSend&, const Caller&);
 	void check_stack(const std::vector<queues::Segment>&, const Caller& posted, const Caller& now);
+	bool is_receive(QueuePair&, const queues::Completion&);
 	void complete_sends(QueuePair&, const queues::Completion&, const Caller&);
 	void complete_receive(
 		QueuePair&, const queues::Completion&, std::uint32_t index, std::uint32_t produced, const Caller&);
@@ -324,6 +275,7 @@ private:
 	Note registered_note(std::uint32_t lkey) const;
 
 	Findings& findings_;
+	Sanitizer sanitizer_;
 	std::mutex mutex_;
 	std::unordered_map<Handle, Object> objects_;
 	std::unordered_map<Handle, Region> regions_;

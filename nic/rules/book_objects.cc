@@ -83,7 +83,10 @@ void Book::destroyed(Kind kind, Handle handle) {
 	if (ghosts_.size() >= ghosts_max) ghosts_.clear();
 	ghosts_.insert_or_assign(handle, Ghost{kind, mine.mapped().site});
 	switch (kind) {
-		case Kind::srq: shared_queues_.erase(handle); break;
+		case Kind::srq:
+			for (const OpenReceive& receive : shared_queues_[handle].receives) give_back(receive.segments);
+			shared_queues_.erase(handle);
+			break;
 		case Kind::cq: completion_queues_.erase(handle); break;
 		case Kind::qp:
 			if (const auto found = queue_pairs_.find(handle); found != queue_pairs_.end()) {
@@ -142,6 +145,7 @@ void Book::deregisters(Handle mr, Site site) {
 	visit_open([&](const std::vector<queues::Segment>& segments, const std::string& name, Site where) {
 		if (std::ranges::none_of(segments, [&](const queues::Segment& s) { return s.lkey == lkey && s.length; }))
 			return;
+		give_back(segments);
 		if (count++ == 0) {
 			first = name;
 			posted = where;

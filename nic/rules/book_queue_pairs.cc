@@ -131,7 +131,27 @@ void Book::leaves(Handle handle, bool alone, Site site) {
 			{{"the queue pair was made here", qp->made}});
 }
 
+// A segment with a wrong key may have any address.
+void Book::lend(const std::vector<Segment>& segments) const {
+	for (const Segment& segment : segments) {
+		const auto mr = lkeys_.find(segment.lkey);
+		if (mr == lkeys_.end()) continue;
+		const RegionFacts& region = regions_.at(mr->second).facts;
+		if (segment.address >= region.begin && segment.length <= region.length &&
+			segment.address - region.begin <= region.length - segment.length)
+			sanitizer_.poison({&segment, 1});
+	}
+}
+
+void Book::give_back(const std::vector<Segment>& segments) const {
+	for (const Segment& segment : segments)
+		if (lkeys_.contains(segment.lkey)) sanitizer_.unpoison({&segment, 1});
+}
+
 void Book::forget_requests(QueuePair& qp) {
+	for (const OpenSend& send : qp.sends)
+		if (send.reads()) give_back(send.segments);
+	for (const OpenReceive& receive : qp.receives) give_back(receive.segments);
 	for (const OpenSend& send : qp.sends)
 		if (send.signaled) count_open(qp.facts.send_cq, -1);
 	count_open(qp.facts.receive_cq, -static_cast<int>(qp.receives.size()));
@@ -270,6 +290,7 @@ void Book::sends_posted(Handle handle, std::span<const SendFacts> requests, cons
 			count_open(qp->facts.send_cq, 1);
 			check_overrun(*qp, qp->facts.send_cq, caller);
 		}
+		if (next.reads()) lend(next.segments);
 		qp->sends.push_back(std::move(next));
 	}
 }
@@ -280,6 +301,7 @@ void Book::sends_withdrawn(Handle handle, std::size_t count, const Caller& calle
 	if (!qp) return;
 	withdraw(qp->sends, count, caller.thread, [&](const OpenSend& send) {
 		if (send.signaled) count_open(qp->facts.send_cq, -1);
+		if (send.reads()) give_back(send.segments);
 	});
 }
 
@@ -339,6 +361,7 @@ void Book::complete_sends(QueuePair& qp, const queues::Completion& completion, c
 	while (!qp.sends.empty()) {
 		const OpenSend send = std::move(qp.sends.front());
 		qp.sends.pop_front();
+		if (send.reads()) give_back(send.segments);
 		if (send.signaled) count_open(qp.facts.send_cq, -1);
 		if (!failed) check_memory(qp, send, now);
 		// A completion with an error belongs to a request that may be unsignaled.

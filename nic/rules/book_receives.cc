@@ -105,6 +105,7 @@ void Book::receives_posted(Handle queue, std::span<const ReceiveFacts> requests,
 			.caller = caller,
 			.shared_until = {}};
 		check_receive(queue, next);
+		lend(next.segments);
 		receives->push_back(std::move(next));
 		if (!qp) continue;
 		count_open(qp->facts.receive_cq, 1);
@@ -117,7 +118,8 @@ void Book::receives_withdrawn(Handle queue, std::size_t count, const Caller& cal
 	std::deque<OpenReceive>* const receives = receives_of(queue);
 	QueuePair* const qp = find_queue_pair(queue);
 	if (!receives) return;
-	withdraw(*receives, count, caller.thread, [&](const OpenReceive&) {
+	withdraw(*receives, count, caller.thread, [&](const OpenReceive& receive) {
+		give_back(receive.segments);
 		if (!qp) return;
 		--qp->receives_posted;
 		count_open(qp->facts.receive_cq, -1);
@@ -151,6 +153,7 @@ void Book::complete_receive(QueuePair& qp, const queues::Completion& completion,
 	if (found == receives->end()) return;
 	const OpenReceive receive = std::move(*found);
 	receives->erase(found);
+	give_back(receive.segments);
 	if (!qp.facts.srq) count_open(qp.facts.receive_cq, -1);
 	check_stack(receive.segments, receive.caller, now);
 	if (failed || completion.length == 0) return;
@@ -162,6 +165,16 @@ void Book::complete_receive(QueuePair& qp, const queues::Completion& completion,
 			{{"the completion was polled here", now.site}});
 	for (OpenReceive& other : *receives)
 		if (share_bytes(receive.segments, other.segments)) other.shared_until = produced;
+}
+
+// The opcode of a completion with an error is not valid (ibv_poll_cq(3)).
+bool Book::is_receive(QueuePair& qp, const queues::Completion& completion) {
+	const bool says_so = static_cast<unsigned>(completion.opcode) & IBV_WC_RECV;
+	if (completion.status == queues::Status::success) return says_so;
+	const std::deque<OpenReceive>* const receives = receives_of(qp.facts.srq ? qp.facts.srq : qp.handle);
+	const bool is_open =
+		receives && std::ranges::find(*receives, completion.wr_id, &OpenReceive::wr_id) != receives->end();
+	return is_open && (says_so || std::ranges::find(qp.sends, completion.wr_id, &OpenSend::wr_id) == qp.sends.end());
 }
 
 void Book::polled(Handle handle, std::span<const queues::Completion> completions, Counts counts, const Caller& caller,
@@ -177,8 +190,7 @@ void Book::polled(Handle handle, std::span<const queues::Completion> completions
 		const auto number = numbers_.find(completion.qpn);
 		if (number != numbers_.end()) {
 			QueuePair& qp = queue_pairs_.at(number->second);
-			if (static_cast<unsigned>(completion.opcode) & IBV_WC_RECV)
-				complete_receive(qp, completion, index, counts.produced, caller);
+			if (is_receive(qp, completion)) complete_receive(qp, completion, index, counts.produced, caller);
 			else complete_sends(qp, completion, caller);
 		}
 		++index;

@@ -7,10 +7,10 @@ import pytest
 from checked import VERBENA, Checked
 
 
-def compiled(name: str, folder: Path) -> Path:
+def compiled(name: str, folder: Path, *more: str) -> Path:
     made = folder / name
     source = Path(__file__).with_name(f"{name}.c")
-    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror"]
+    flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", *more]
     subprocess.run(["gcc", *flags, source, "-o", made, "-libverbs", "-pthread"], check=True, timeout=120)
     return made
 
@@ -18,6 +18,11 @@ def compiled(name: str, folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled("programs", tmp_path_factory.mktemp("programs"))
+
+
+@pytest.fixture(scope="session")
+def sanitized_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled("programs", tmp_path_factory.mktemp("sanitized"), "-fsanitize=address")
 
 
 @pytest.fixture

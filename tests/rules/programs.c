@@ -325,6 +325,27 @@ static void lkey_for_rkey(bool fixed) {
 	end_pair(&pair);
 }
 
+// The address sanitizer finds the mistake of this one.
+static void recv_read_early(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	MUST(receive_at(&pair, pair.b.qp, 1, 0, 64) == 0);
+	MUST(post(pair.a.qp, request(&pair, IBV_WR_SEND, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
+	if (fixed) await(pair.b.cq);
+	if (pair.memory[8]) puts("data");
+	if (!fixed) await(pair.b.cq);
+	await(pair.a.cq);
+	end_pair(&pair);
+}
+
+static void read_sink_touched(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, 0, 64, 8192)) == 0);
+	if (fixed) await(pair.a.cq);
+	memset(pair.memory, 0, 16);
+	if (!fixed) await(pair.a.cq);
+	end_pair(&pair);
+}
+
 // ---- Queues and events
 
 static void sq_unsignaled_full(bool fixed) {
@@ -742,7 +763,7 @@ static const struct {
 	PROGRAM(event_after_destroy_thread), PROGRAM(use_after_destroy), PROGRAM(fork_after_reg),
 	PROGRAM(leak_at_exit),
 	PROGRAM(send_buffer_modified), PROGRAM(send_buffer_freed), PROGRAM(stack_buffer_in_flight), PROGRAM(recv_overlap),
-	PROGRAM(sge_overlap_one_wr), PROGRAM(ud_grh_missing), PROGRAM(remote_write_on_posted), PROGRAM(lkey_for_rkey), PROGRAM(sq_unsignaled_full), PROGRAM(post_error_ignored),
+	PROGRAM(sge_overlap_one_wr), PROGRAM(ud_grh_missing), PROGRAM(remote_write_on_posted), PROGRAM(lkey_for_rkey), PROGRAM(recv_read_early), PROGRAM(read_sink_touched), PROGRAM(sq_unsignaled_full), PROGRAM(post_error_ignored),
 	PROGRAM(cq_too_small), PROGRAM(cq_overrun), PROGRAM(rq_starved_rnr), PROGRAM(notify_lost_wakeup), PROGRAM(notify_not_armed), PROGRAM(signaled_flag_missing),
 	PROGRAM(recv_on_srq_qp), PROGRAM(post_in_wrong_state), PROGRAM(post_in_err), PROGRAM(inline_too_long),
 	PROGRAM(inline_bad_opcode), PROGRAM(wr_start_nesting), PROGRAM(inline_lkey_trust), PROGRAM(thread_unsafe_td),

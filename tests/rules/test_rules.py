@@ -158,3 +158,14 @@ def test_without_the_tool_the_findings_are_on_standard_error(checked: Checked) -
     environment["VERBENA_CHECK"] = "everything"
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment)
     assert "VERBENA_CHECK is everything, which is none of" in done.stderr, done
+
+
+@pytest.mark.parametrize("program", ["recv_read_early", "read_sink_touched"])
+def test_the_address_sanitizer_finds_the_use_of_memory_that_the_device_owns(
+    checked: Checked, sanitized_programs: Path, program: str
+) -> None:
+    ran = checked.command([str(sanitized_programs), program, "broken"])
+    assert ran.status != 0 and "use-after-poison" in ran.errors, ran
+    assert f"in {program}" in ran.errors, ran
+    ran = checked.command([str(sanitized_programs), program, "fixed"])
+    assert ran.status == 0 and "AddressSanitizer" not in ran.errors, ran
