@@ -257,7 +257,8 @@ private:
 		}
 	}
 	void note_activity(const QueuePair&);
-	// The memory belongs to the device, for the program's address sanitizer, or again to the program.
+	// The memory belongs to the device, for the program's address sanitizer, or again to the
+	// program.
 	void lend(const std::vector<queues::Segment>&) const;
 	void give_back(const std::vector<queues::Segment>&) const;
 	void count_open(Handle cq, int change);

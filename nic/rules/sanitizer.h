@@ -1,5 +1,5 @@
-// Makes the address sanitizer of a program report each use of memory that belongs to the device: the
-// buffers of receives, and those into which READs and atomics return their results.
+// Makes the address sanitizer of a program report each use of memory that belongs to the device:
+// the buffers of receives, and those into which READs and atomics return their results.
 //
 // From the post to the poll of the completion the memory is poisoned
 // (sanitizer/asan_interface.h). Without that sanitizer nothing happens.
