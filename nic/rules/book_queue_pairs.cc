@@ -243,12 +243,6 @@ void Book::check_send(QueuePair& qp, const OpenSend& next, std::uint8_t flags, c
 		findings_.report(Rule::post_in_err, caller.site,
 			text("%s was posted to QP 0x%x, which is in IBV_QPS_ERR", request_name(next.opcode, next.wr_id).c_str(),
 				qp.facts.qpn));
-	if (next.is_inline && !next.segments.empty() && next.length() <= qp.facts.inline_max &&
-		next.length() * 4 > qp.facts.inline_max * 3 &&
-		std::ranges::any_of(next.segments, [&](const Segment& each) { return !lkeys_.contains(each.lkey); }))
-		findings_.report(Rule::inline_lkey_trust, caller.site,
-			text("%s on QP 0x%x has %u bytes of inline data with an lkey that no region has, and max_inline_data is %u",
-				request_name(next.opcode, next.wr_id).c_str(), qp.facts.qpn, next.length(), qp.facts.inline_max));
 	check_order(qp, next, flags, caller);
 }
 

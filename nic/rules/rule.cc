@@ -147,10 +147,6 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"wr-start-nesting", error,
 			"between ibv_wr_start() and ibv_wr_complete() the thread must not post to the queue pair in another way "
 			"(ibv_wr_post(3))"}},
-	{Rule::inline_lkey_trust,
-		{"inline-lkey-trust", portability,
-			"the lkey of inline data is not checked (ibv_post_send(3)); where max_inline_data is smaller, the same "
-			"request needs a key that is right"}},
 	{Rule::thread_unsafe_td,
 		{"thread-unsafe-td", error,
 			"on a queue pair with a thread domain no lock is taken, so one thread at a time may post "

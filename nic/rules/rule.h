@@ -55,7 +55,6 @@ enum class Rule : std::uint8_t {
 	inline_too_long,
 	inline_bad_opcode,
 	wr_start_nesting,
-	inline_lkey_trust,
 	thread_unsafe_td,
 	rd_atomic_mismatch,
 	// Ordering

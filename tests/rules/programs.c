@@ -517,15 +517,6 @@ static void wr_start_nesting(bool fixed) {
 	end_pair(&pair);
 }
 
-static void inline_lkey_trust(bool fixed) {
-	struct pair pair = make_pair(&usual);
-	struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED | IBV_SEND_INLINE, 8192, 60, 0);
-	if (!fixed) wr->sg_list->lkey = 0;
-	MUST(post(pair.a.qp, wr) == 0);
-	await(pair.a.cq);
-	end_pair(&pair);
-}
-
 static struct pair *shared_pair;
 static bool stop_posting;
 
@@ -766,7 +757,7 @@ static const struct {
 	PROGRAM(sge_overlap_one_wr), PROGRAM(ud_grh_missing), PROGRAM(remote_write_on_posted), PROGRAM(lkey_for_rkey), PROGRAM(recv_read_early), PROGRAM(read_sink_touched), PROGRAM(sq_unsignaled_full), PROGRAM(post_error_ignored),
 	PROGRAM(cq_too_small), PROGRAM(cq_overrun), PROGRAM(rq_starved_rnr), PROGRAM(notify_lost_wakeup), PROGRAM(notify_not_armed), PROGRAM(signaled_flag_missing),
 	PROGRAM(recv_on_srq_qp), PROGRAM(post_in_wrong_state), PROGRAM(post_in_err), PROGRAM(inline_too_long),
-	PROGRAM(inline_bad_opcode), PROGRAM(wr_start_nesting), PROGRAM(inline_lkey_trust), PROGRAM(thread_unsafe_td),
+	PROGRAM(inline_bad_opcode), PROGRAM(wr_start_nesting), PROGRAM(thread_unsafe_td),
 	PROGRAM(rd_atomic_mismatch), PROGRAM(read_then_write_nofence),
 	PROGRAM(fence_expects_write), PROGRAM(atomic_unaligned), PROGRAM(atomic_vs_cpu), PROGRAM(atomic_vs_write), PROGRAM(access_write_without_local), PROGRAM(no_grh), PROGRAM(mtu_not_negotiated), PROGRAM(comp_vector),
 	PROGRAM(gid_index_0),
