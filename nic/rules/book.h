@@ -52,6 +52,8 @@ public:
 	// The call has failed: windows are bound.
 	void deregister_refused(Handle mr, Site);
 
+	// A queue pair with these sizes was refused.
+	void queue_pair_refused(const QueuePairFacts&, int error, Site);
 	void queue_pair_made(Handle qp, const QueuePairFacts&, Site);
 	void changed(Handle qp, const ChangeFacts&, Site);
 	void change_without_grh(Handle qp, Site);  // refused
@@ -295,6 +297,7 @@ private:
 		Site site = 0;
 	};
 	std::map<pthread_t, Destroying> destroying_;
+	std::optional<std::pair<std::string, Site>> refused_queue_pair_;  // none was made since
 	std::uint64_t serial_ = 0;
 	bool new_connections_ = false;
 	std::map<std::uint32_t, std::pair<std::uint32_t, Site>> first_psns_;  // PSN -> QPN, place

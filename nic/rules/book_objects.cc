@@ -199,6 +199,8 @@ void Book::forks(Site site) {
 
 void Book::finish() {
 	const std::lock_guard lock(mutex_);
+	if (refused_queue_pair_)
+		findings_.report(Rule::cap_over_profile, refused_queue_pair_->second, refused_queue_pair_->first);
 	std::map<std::pair<Kind, Site>, std::uint64_t> alive;
 	for (const auto& [handle, object] : objects_) {
 		++alive[{object.kind, object.made}];

@@ -38,8 +38,19 @@ std::uint32_t Book::OpenSend::length() const {
 	return sum;
 }
 
+// A program that asks for less afterwards is right.
+void Book::queue_pair_refused(const QueuePairFacts& facts, int error, Site site) {
+	const std::lock_guard lock(mutex_);
+	refused_queue_pair_.emplace(
+		text("ibv_create_qp() was refused (errno value %d) for max_send_wr %u, max_recv_wr %u and max_inline_data %u, "
+			 "and the program has not asked for less",
+			error, facts.send_requests_max, facts.receives_max, facts.inline_max),
+		site);
+}
+
 void Book::queue_pair_made(Handle handle, const QueuePairFacts& facts, Site site) {
 	const std::lock_guard lock(mutex_);
+	refused_queue_pair_.reset();
 	QueuePair& qp = queue_pairs_[handle];
 	qp.handle = handle;
 	qp.facts = facts;

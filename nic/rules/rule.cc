@@ -187,6 +187,10 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"comp-vector", portability,
 			"completion vectors are those below num_comp_vectors of the context, which differs between devices "
 			"(ibv_create_cq(3))"}},
+	{Rule::cap_over_profile,
+		{"cap-over-profile", portability,
+			"a device may have less than a program asks for, and max_inline_data has no query; ask for less until it "
+			"is granted, or go on without (ibv_create_qp(3), ibv_query_device(3))"}},
 	{Rule::gid_index_0,
 		{"gid-index-0", portability,
 			"a link-local GID reaches no other network; look for a routable one in the table (ibv_query_gid_ex(3))"}},

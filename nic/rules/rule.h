@@ -68,6 +68,7 @@ enum class Rule : std::uint8_t {
 	no_grh,
 	mtu_not_negotiated,
 	comp_vector,
+	cap_over_profile,
 	gid_index_0,
 	reset_to_reset,
 	timeout_zero,

@@ -82,6 +82,17 @@ void made_qp(ibv_qp* qp, const ibv_qp_init_attr& init) {
 	});
 }
 
+// Only those that another device may grant.
+void refused_qp(const ibv_qp_cap& cap) {
+	const int error = errno;
+	if (error != EINVAL && error != ENOMEM && error != EOPNOTSUPP) return;
+	tell([&](rules::Book& book) {
+		book.queue_pair_refused(
+			{.send_requests_max = cap.max_send_wr, .receives_max = cap.max_recv_wr, .inline_max = cap.max_inline_data},
+			error, site_here());
+	});
+}
+
 bool is_link_local(const wire::Gid& gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
 
 // The first index of a GID that is not link-local, if the one at `chosen` is.
@@ -192,9 +203,13 @@ void Checks<ack_cq_events>::before(ibv_cq* cq, unsigned count) {
 	tell([&](rules::Book& book) { book.acknowledges(cq, count, site_here()); });
 }
 
-void Checks<create_qp>::after(ibv_qp* qp, ibv_pd*, ibv_qp_init_attr* init) { made_qp(qp, *init); }
-void Checks<create_qp_ex>::after(ibv_qp* qp, ibv_context*, ibv_qp_init_attr_ex*) {
+void Checks<create_qp>::after(ibv_qp* qp, ibv_pd*, ibv_qp_init_attr* init) {
+	if (qp) made_qp(qp, *init);
+	else refused_qp(init->cap);
+}
+void Checks<create_qp_ex>::after(ibv_qp* qp, ibv_context*, ibv_qp_init_attr_ex* init) {
 	if (qp) made_qp(qp, SoftQp::of(qp).init);
+	else refused_qp(init->cap);
 }
 void Checks<modify_qp>::after(int error, ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
 	tell([&](rules::Book& book) {

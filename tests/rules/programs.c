@@ -668,6 +668,20 @@ static void comp_vector(bool fixed) {
 	ibv_close_device(context);
 }
 
+// No device has room for 64 KiB of inline data.
+static void cap_over_profile(bool fixed) {
+	struct pair pair = make_unconnected(&usual);
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .send_cq = pair.a.cq, .recv_cq = pair.a.cq,
+		.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 65536}};
+	MUST(!ibv_create_qp(pair.pd, &init));
+	if (fixed) {
+		init.cap.max_inline_data = 0;
+		struct ibv_qp *qp = ibv_create_qp(pair.pd, &init);
+		MUST(qp && ibv_destroy_qp(qp) == 0);
+	}
+	end_pair(&pair);
+}
+
 static bool is_link_local(const union ibv_gid *gid) { return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80; }
 
 // Needs a device with a link-local GID and a routable one.
@@ -759,7 +773,7 @@ static const struct {
 	PROGRAM(recv_on_srq_qp), PROGRAM(post_in_wrong_state), PROGRAM(post_in_err), PROGRAM(inline_too_long),
 	PROGRAM(inline_bad_opcode), PROGRAM(wr_start_nesting), PROGRAM(thread_unsafe_td),
 	PROGRAM(rd_atomic_mismatch), PROGRAM(read_then_write_nofence),
-	PROGRAM(fence_expects_write), PROGRAM(atomic_unaligned), PROGRAM(atomic_vs_cpu), PROGRAM(atomic_vs_write), PROGRAM(access_write_without_local), PROGRAM(no_grh), PROGRAM(mtu_not_negotiated), PROGRAM(comp_vector),
+	PROGRAM(fence_expects_write), PROGRAM(atomic_unaligned), PROGRAM(atomic_vs_cpu), PROGRAM(atomic_vs_write), PROGRAM(access_write_without_local), PROGRAM(no_grh), PROGRAM(mtu_not_negotiated), PROGRAM(comp_vector), PROGRAM(cap_over_profile),
 	PROGRAM(gid_index_0),
 	PROGRAM(reset_to_reset), PROGRAM(timeout_zero), PROGRAM(max_msg_implicit), PROGRAM(psn_constant),
 	PROGRAM(qkey_constant), PROGRAM(rkey_whole_memory),
