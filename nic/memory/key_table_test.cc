@@ -40,6 +40,22 @@ protected:
 	RegionCache cache;
 };
 
+TEST_F(Keys, WithDistinctKeysNeitherCanBeUsedAsTheOther) {
+	keys.use_distinct_keys();
+	const std::uint32_t rkey = make_region(local_write | remote_write), lkey = keys.lkey_of(rkey);
+	EXPECT_NE(lkey, rkey);
+	EXPECT_EQ(resolve(rkey, address, 8, remote_write), address);
+	EXPECT_EQ(resolve(lkey, address, 8, local_use | local_write), address);
+	// Also while the cache has the other one.
+	EXPECT_EQ(resolve(lkey, address, 8, remote_write), 0u);
+	EXPECT_EQ(resolve(rkey, address, 8, remote_write), address);
+	EXPECT_EQ(resolve(rkey, address, 8, local_use | local_write), 0u);
+	EXPECT_EQ(keys.diagnose(lkey, address, 8, local_use, Who{}.accessor()).kind, KeyTable::Fault::Kind::none);
+	EXPECT_EQ(keys.diagnose(lkey, address, 8, remote_write, Who{}.accessor()).kind, KeyTable::Fault::Kind::unknown);
+	EXPECT_TRUE(keys.deregister(rkey));
+	EXPECT_EQ(resolve(lkey, address, 8, local_use), 0u);
+}
+
 TEST_F(Keys, ARegionResolvesWithinItsBoundsAndItsRights) {
 	const std::uint32_t key = make_region(local_write | remote_read);
 	EXPECT_EQ(resolve(key, address, length, remote_read), address);

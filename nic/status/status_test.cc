@@ -24,7 +24,10 @@ Process example() {
 							.receives_taken = 12,
 							.retries_left = 7,
 							.unpolled = 3,
-							.peer_address = "192.0.2.1"},
+							.peer_address = "192.0.2.1",
+							.path_mtu = 1024,
+							.max_rd_atomic = 4,
+							.max_dest_rd_atomic = 16},
 			{.qpn = 3, .type = "UD", .state = "INIT", .link = "none", .waits = "nothing", .peer_address = "-"}}};
 }
 
@@ -35,6 +38,15 @@ TEST(Status, IsReadAsItWasWritten) {
 	EXPECT_EQ(read->queue_pairs[0].sends_open(), 7u);  // modulo 2^32
 	EXPECT_EQ(read->counter("counters/port_xmit_packets"), 7u);
 	EXPECT_EQ(read->counter("none"), 0u);
+}
+
+TEST(Status, AnOlderProcessDoesNotSayItsMtu) {
+	const auto read =
+		parse("verbena status 1\nprocess 1 2 3 x\nqp 4103 RC RTS 8195 9 memory receive 5 4 500 12 7 3 192.0.2.1\n");
+	ASSERT_TRUE(read);
+	ASSERT_EQ(read->queue_pairs.size(), 1u);
+	EXPECT_EQ(read->queue_pairs[0].peer_address, "192.0.2.1");
+	EXPECT_EQ(read->queue_pairs[0].path_mtu, 0u);
 }
 
 TEST(Status, AProgramsNameWithANewLineAddsNoLine) {
