@@ -63,7 +63,7 @@ std::string file_of(Dwarf_Die& unit, Dwarf_Word index) {
 
 // The functions whose code was inlined at the address, with the place of each call. `innermost` is
 // the place of the address itself.
-std::vector<Place> inlined(Dwfl_Module* module, Dwarf_Addr address, Place innermost) {
+std::vector<Place> inlined(Dwfl_Module* module, Dwarf_Addr address, const Place& innermost) {
 	std::vector<Place> places;
 	Dwarf_Addr bias = 0;
 	Dwarf_Die* const unit = dwfl_module_addrdie(module, address, &bias);

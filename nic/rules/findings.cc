@@ -106,7 +106,7 @@ void Findings::write_line(const std::string& line) {
 	[[maybe_unused]] const ssize_t written = write(file.get(), line.data(), line.size());
 }
 
-void Findings::report(Rule rule, Site at, std::string what, std::vector<Note> notes) {
+void Findings::report(Rule rule, Site at, const std::string& what, const std::vector<Note>& notes) {
 	if (!wants(rule)) return;
 	const std::lock_guard lock(mutex_);
 	const auto [known, fresh] =

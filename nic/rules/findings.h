@@ -33,7 +33,7 @@ public:
 	Findings(Severity lowest, std::string path) : lowest_(lowest), path_(std::move(path)) {}
 
 	// A rule was broken at a place. `what`: a sentence about the objects, without the full stop.
-	void report(Rule, Site at, std::string what, std::vector<Note> notes = {});
+	void report(Rule, Site at, const std::string& what, const std::vector<Note>& notes = {});
 	bool wants(Rule rule) const { return facts_of(rule).severity <= lowest_; }
 	// Writes the counts. At the end of the process.
 	void finish();
