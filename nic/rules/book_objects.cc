@@ -61,6 +61,7 @@ void Book::destroys(Handle handle, Site site) {
 void Book::refused_destroy(Handle handle, Site site) {
 	const std::lock_guard lock(mutex_);
 	destroying_.erase(pthread_self());
+	destroyers_.erase(pthread_self());
 	const auto found = objects_.find(handle);
 	if (found == objects_.end()) return;
 	found->second.refused = site;

@@ -84,6 +84,8 @@ void Book::changed(Handle handle, const ChangeFacts& change, Site site) {
 	if (change.q_key == example_key)
 		findings_.report(Rule::qkey_constant, site, text("QP 0x%x has the Q_Key 0x%x", qpn, example_key));
 	if (change.first_psn) {
+		constexpr std::size_t psns_max = 65536;
+		if (first_psns_.size() >= psns_max) first_psns_.clear();
 		const auto [known, fresh] = first_psns_.try_emplace(*change.first_psn, qpn, site);
 		if (!fresh && known->second.first != qpn)
 			findings_.report(Rule::psn_constant, site,

@@ -33,8 +33,11 @@ void make_book(rules::Severity level) {
 	detail::book.store(new rules::Book(*findings), std::memory_order_release);
 }
 
-// Looks for waits without end.
+std::atomic<bool> watched = false;  // the thread of start_watch() runs
+
+// Starts a thread that looks for waits without end.
 void start_watch() {
+	if (!checked() || watched.exchange(true)) return;
 	auto watch = engine::Thread::start("verbena-check", [] {
 		constexpr timespec pause{0, 250'000'000};
 		for (;;) {
@@ -52,14 +55,16 @@ void begin() {
 	if (!level) return;
 	be_strict();
 	make_book(*level);
-	start_watch();
 }
 
 }  // namespace
 
 void begin_check() noexcept {
 	static std::once_flag once;
-	engine::attempt([] { std::call_once(once, begin); });
+	engine::attempt([] {
+		std::call_once(once, begin);
+		start_watch();
+	});
 }
 
 void end_check() noexcept {
@@ -86,10 +91,8 @@ void note_fork() noexcept {
 // The old book is lost, and so is what the child has inherited: it can only destroy that.
 void renew_check_after_fork() noexcept {
 	if (!checked()) return;
-	engine::attempt([] {
-		make_book(level_of_environment().value_or(rules::Severity::error));
-		start_watch();
-	});
+	watched = false;
+	engine::attempt([] { make_book(level_of_environment().value_or(rules::Severity::error)); });
 }
 
 void keep_ghost(std::shared_ptr<void> ghost) {
