@@ -131,7 +131,7 @@ static void ack_missing(bool fixed) {
 	struct pair pair = make_pair(&shape);
 	one_event(&pair);
 	if (fixed) ibv_ack_cq_events(pair.a.cq, 1);
-	alarm(fixed ? 0 : 4);  // the call never returns
+	alarm(fixed ? 0 : 8);  // the call never returns
 	end_pair(&pair);
 }
 
@@ -368,7 +368,7 @@ static void post_error_ignored(bool fixed) {
 		MUST(error == 0 || !fixed);
 	}
 	for (int i = 0; i < 16; ++i) await(pair.a.cq);
-	if (!fixed) poll_for(pair.a.cq, 3);  // for the completion of the 17th
+	if (!fixed) poll_for(pair.a.cq, 4);  // for the completion of the 17th
 	end_pair(&pair);
 }
 
@@ -431,7 +431,7 @@ static void notify_not_armed(bool fixed) {
 	struct pair pair = make_pair(&shape);
 	if (fixed) MUST(ibv_req_notify_cq(pair.a.cq, 0) == 0);
 	MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
-	alarm(fixed ? 20 : 4);  // the call never returns
+	alarm(fixed ? 20 : 8);  // the call never returns
 	ibv_ack_cq_events(fetch_event(&pair), 1);
 	await(pair.a.cq);
 	end_pair(&pair);
@@ -443,7 +443,7 @@ static void signaled_flag_missing(bool fixed) {
 	struct pair pair = make_pair(&shape);
 	MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_WRITE, 0, 8192, 64, 0)) == 0);
 	if (fixed) await(pair.a.cq);
-	else poll_for(pair.a.cq, 3);
+	else poll_for(pair.a.cq, 4);
 	end_pair(&pair);
 }
 
@@ -574,7 +574,7 @@ static void connect_with(struct pair *pair, enum ibv_mtu mtu, int max_rd_atomic)
 			.sq_psn = 100 + i, .max_rd_atomic = i ? 4 : max_rd_atomic};
 		MUST(ibv_modify_qp(ends[i]->qp, &rts, rts_mask) == 0);
 	}
-	pause_ms(1500);
+	pause_ms(2500);
 }
 
 static void rd_atomic_mismatch(bool fixed) {
