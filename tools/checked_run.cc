@@ -4,13 +4,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <stop_token>
 #include <thread>
 
 #include "base/descriptor.h"
@@ -54,6 +56,9 @@ private:
 	std::string text_;  // the beginning of a line
 };
 
+// A finding is printed within this time.
+constexpr std::chrono::milliseconds print_interval{50};
+
 bool is_sarif(const std::string& path) { return fs::path(path).extension() == ".sarif"; }
 
 bool write_reports(const CheckOptions& options, const RuleFindings& findings) {
@@ -94,15 +99,15 @@ int run_checked(const std::vector<std::string>& command, const CheckOptions& opt
 	setenv("VERBENA_CHECK_FILE", records.path().c_str(), 1);
 
 	RuleFindings findings(std::move(suppressions));
-	std::atomic<bool> ended = false;
-	std::thread printer([&] {
-		while (!ended) {
+	std::jthread printer([&](const std::stop_token& ended) {
+		std::mutex mutex;
+		std::unique_lock lock(mutex);
+		std::condition_variable_any end;
+		while (!end.wait_for(lock, ended, print_interval, [&] { return ended.stop_requested(); }))
 			records.print_new(findings);
-			std::this_thread::sleep_for(std::chrono::milliseconds(50));
-		}
 	});
 	const auto status = run_child(command);
-	ended = true;
+	printer.request_stop();
 	printer.join();
 	records.print_new(findings);
 	if (!status) return complain(fmt::format("cannot start a process: {}", std::strerror(status.error())));

@@ -168,7 +168,6 @@ private:
 		std::vector<queues::Segment> segments;
 		std::optional<std::uint64_t> digest;
 		Caller caller;
-		std::uint32_t rkey;
 		queues::SendOpcode opcode;
 		bool signaled, is_inline;
 		std::uint32_t length() const;

@@ -4,17 +4,10 @@
 
 #include "nic/rules/book.h"
 #include "nic/rules/names.h"
+#include "nic/rules/segments.h"
 
 namespace verbena::rules {
 namespace {
-
-using queues::Segment;
-
-bool lies_in(const std::vector<Segment>& segments, std::uint64_t address, std::uint64_t length) {
-	return std::ranges::any_of(segments, [&](const Segment& each) {
-		return each.length && each.address < address + length && address < each.address + each.length;
-	});
-}
 
 // A program may write a word between two phases, in which peers use it. It does so again and again
 // only if nothing orders the two.
@@ -44,17 +37,17 @@ void Book::write_arrives(std::uint32_t qpn, std::uint64_t address, std::uint64_t
 	};
 	for (const auto& [handle, qp] : queue_pairs_) {
 		for (const OpenSend& send : qp.sends)
-			if (!send.is_inline && lies_in(send.segments, address, length))
+			if (!send.is_inline && lie_in(send.segments, address, length))
 				report(text("%s on QP 0x%x", request_name(send.opcode, send.wr_id).c_str(), qp.facts.qpn),
 					send.caller.site);
 		for (const OpenReceive& receive : qp.receives)
-			if (lies_in(receive.segments, address, length))
+			if (lie_in(receive.segments, address, length))
 				report(text("the receive with wr_id %" PRIu64 " on QP 0x%x", receive.wr_id, qp.facts.qpn),
 					receive.caller.site);
 	}
 	for (const auto& [handle, srq] : shared_queues_)
 		for (const OpenReceive& receive : srq.receives)
-			if (lies_in(receive.segments, address, length))
+			if (lie_in(receive.segments, address, length))
 				report(text("the receive with wr_id %" PRIu64 " on a shared receive queue", receive.wr_id),
 					receive.caller.site);
 	// Words of atomics in a large range are rare, and in a small one few.

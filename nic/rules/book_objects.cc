@@ -11,7 +11,7 @@ namespace verbena::rules {
 
 const char* name_of(Kind kind) {
 	constexpr const char* names[] = {"protection domain", "memory region", "completion queue", "completion channel",
-		"queue pair", "shared receive queue", "address handle", "memory window"};
+		"queue pair", "shared receive queue", "address handle"};
 	return names[static_cast<std::size_t>(kind)];
 }
 

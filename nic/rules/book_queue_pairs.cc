@@ -8,6 +8,7 @@
 #include "nic/rules/book.h"
 #include "nic/rules/digest.h"
 #include "nic/rules/names.h"
+#include "nic/rules/segments.h"
 
 namespace verbena::rules {
 namespace {
@@ -15,28 +16,13 @@ namespace {
 using queues::Segment;
 using queues::SendOpcode;
 
-bool overlap(std::uint64_t a, std::uint64_t a_length, std::uint64_t b, std::uint64_t b_length) {
-	return a_length && b_length && a < b + b_length && b < a + a_length;
-}
-
-bool share_bytes(const std::vector<Segment>& a, const std::vector<Segment>& b) {
-	return std::ranges::any_of(a, [&](const Segment& x) {
-		return std::ranges::any_of(
-			b, [&](const Segment& y) { return overlap(x.address, x.length, y.address, y.length); });
-	});
-}
-
 bool is_one_aligned_word(const std::vector<Segment>& segments) {
 	return segments.size() == 1 && segments[0].length <= 8 && segments[0].address % 8 == 0;
 }
 
 }  // namespace
 
-std::uint32_t Book::OpenSend::length() const {
-	std::uint32_t sum = 0;
-	for (const Segment& segment : segments) sum += segment.length;
-	return sum;
-}
+std::uint32_t Book::OpenSend::length() const { return static_cast<std::uint32_t>(sum_of(segments)); }
 
 // A program that asks for less afterwards is right.
 void Book::queue_pair_refused(const QueuePairFacts& facts, int error, Site site) {
@@ -243,8 +229,7 @@ void Book::check_send(QueuePair& qp, const OpenSend& next, std::uint8_t flags, c
 	if (next.opcode == SendOpcode::rdma_read)
 		for (std::size_t i = 0; i < next.segments.size(); ++i)
 			for (std::size_t j = 0; j < i; ++j)
-				if (overlap(next.segments[i].address, next.segments[i].length, next.segments[j].address,
-						next.segments[j].length))
+				if (overlap(next.segments[i], next.segments[j]))
 					findings_.report(Rule::sge_overlap_one_wr, caller.site,
 						text(
 							"segments %zu and %zu of %s overlap", j, i, request_name(next.opcode, next.wr_id).c_str()));
@@ -284,7 +269,6 @@ void Book::sends_posted(Handle handle, std::span<const SendFacts> requests, cons
 			.segments = {facts.segments.begin(), facts.segments.end()},
 			.digest = {},
 			.caller = caller,
-			.rkey = facts.rkey,
 			.opcode = facts.opcode,
 			.signaled = qp->facts.signal_all || facts.flags & queues::send_signaled,
 			.is_inline = is_inline};

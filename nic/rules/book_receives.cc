@@ -7,6 +7,7 @@
 
 #include "nic/rules/book.h"
 #include "nic/rules/names.h"
+#include "nic/rules/segments.h"
 
 namespace verbena::rules {
 namespace {
@@ -14,21 +15,6 @@ namespace {
 using queues::Segment;
 
 constexpr std::uint32_t grh_bytes = 40;
-
-bool overlap(const Segment& a, const Segment& b) {
-	return a.length && b.length && a.address < b.address + b.length && b.address < a.address + a.length;
-}
-
-std::uint64_t sum_of(const std::vector<Segment>& segments) {
-	std::uint64_t sum = 0;
-	for (const Segment& segment : segments) sum += segment.length;
-	return sum;
-}
-
-bool share_bytes(const std::vector<Segment>& a, const std::vector<Segment>& b) {
-	return std::ranges::any_of(
-		a, [&](const Segment& x) { return std::ranges::any_of(b, [&](const Segment& y) { return overlap(x, y); }); });
-}
 
 // The calling thread's stack: [lowest, highest).
 std::pair<std::uintptr_t, std::uintptr_t> stack_of_thread() {

@@ -17,7 +17,7 @@ namespace verbena::rules {
 // A pointer of the program's: ibv_cq *, ibv_mr * and so on.
 using Handle = const void*;
 
-enum class Kind : std::uint8_t { pd, mr, cq, channel, qp, srq, ah, mw };
+enum class Kind : std::uint8_t { pd, mr, cq, channel, qp, srq, ah };
 const char* name_of(Kind);
 
 // The place of a call: the site, the frame pointer and the thread.
@@ -59,7 +59,6 @@ struct SendFacts {
 	std::uint64_t remote_address = 0;
 	Handle address_handle = nullptr;
 	std::span<const queues::Segment> segments;
-	std::uint32_t rkey = 0;
 	queues::SendOpcode opcode{};
 	std::uint8_t flags = 0;  // queues::SendFlags
 };

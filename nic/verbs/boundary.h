@@ -55,7 +55,7 @@ Result observed(Result (*run)(Parameters...), Parameters... parameters) {
 }
 template <auto verb, Reports how, class Result, class... Parameters>
 [[gnu::cold, gnu::noinline]] Result checked_call(Result (*run)(Parameters...), Parameters... parameters) {
-	if (Checks<verb>::refuses(parameters...)) return failure<how, Result>(EINVAL);
+	if (Checks<verb>::refuses(public_name<verb>.data(), parameters...)) return failure<how, Result>(EINVAL);
 	Checks<verb>::before(parameters...);
 	if constexpr (std::is_void_v<Result>) {
 		observed<verb>(run, parameters...);

@@ -34,8 +34,8 @@ struct Unchecked {
 
 // Refuses an object that was destroyed before, by EINVAL.
 struct RefusesGhosts : Unchecked {
-	template <class Object, class... Others> static bool refuses(Object* object, Others...) {
-		return is_ghost(object, "a verb");
+	template <class Object, class... Others> static bool refuses(const char* verb, Object* object, Others...) {
+		return is_ghost(object, verb);
 	}
 };
 

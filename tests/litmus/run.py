@@ -31,7 +31,7 @@ def with_counts(text: str, seen: dict[str, Counter[str]], rounds: int) -> str:
 
 def counted(rounds: int) -> str:
     return (
-        "The last column counts the rounds in which the outcome was seen, in the last `make litmus`: "
+        "The last column counts the rounds in which the outcome was seen, in the last `tests/litmus/run.py`: "
         f"{rounds:,} rounds a model,\nand a tenth of them for L33."
     )
 

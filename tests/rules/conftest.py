@@ -6,12 +6,17 @@ from pathlib import Path
 import pytest
 from checked import VERBENA, Checked
 
+SOURCES = {
+    "programs": ["programs", "lifetime", "buffers", "queues", "ordering", "portability"],
+    "threads": ["threads"],
+}
+
 
 def compiled(name: str, folder: Path, *more: str) -> Path:
     made = folder / name
-    source = Path(__file__).with_name(f"{name}.c")
+    sources = [Path(__file__).with_name(f"{source}.c") for source in SOURCES[name]]
     flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", *more]
-    subprocess.run(["gcc", *flags, source, "-o", made, "-libverbs", "-pthread"], check=True, timeout=120)
+    subprocess.run(["gcc", *flags, *sources, "-o", made, "-libverbs", "-pthread"], check=True, timeout=120)
     return made
 
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -205,4 +206,67 @@ static inline void poll_for(struct ibv_cq *cq, double seconds) {
 		MUST(ibv_poll_cq(cq, 1, &wc) == 0);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 	} while ((double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) / 1e9 < seconds);
+}
+
+static inline struct ibv_ah *address_of(struct pair *pair) {
+	struct ibv_ah_attr attributes = {
+		.is_global = 1, .port_num = 1, .grh = {.dgid = pair->gid, .sgid_index = pair->gid_index, .hop_limit = 64}};
+	struct ibv_ah *ah = ibv_create_ah(pair->pd, &attributes);
+	MUST(ah);
+	return ah;
+}
+
+static inline struct ibv_send_wr *datagram(struct pair *pair, struct ibv_ah *ah, uint32_t bytes) {
+	struct ibv_send_wr *wr = request(pair, IBV_WR_SEND, IBV_SEND_SIGNALED, 8192, bytes, 0);
+	wr->wr.ud.ah = ah;
+	wr->wr.ud.remote_qpn = pair->b.qp->qp_num;
+	wr->wr.ud.remote_qkey = 0x1234567;
+	return wr;
+}
+
+static inline struct shape ud(void) {
+	struct shape shape = usual;
+	shape.type = IBV_QPT_UD;
+	return shape;
+}
+
+static inline struct shape with_events(void) {
+	struct shape shape = usual;
+	shape.events = true;
+	return shape;
+}
+
+// One event of the queue of end `a`.
+static inline struct ibv_cq *fetch_event(struct pair *pair) {
+	struct ibv_cq *cq;
+	void *context;
+	MUST(ibv_get_cq_event(pair->channel, &cq, &context) == 0);
+	return cq;
+}
+
+// Memory outside of the pair's region.
+static inline struct ibv_mr *map_region(struct pair *pair, size_t bytes) {
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	MUST(memory != MAP_FAILED);
+	struct ibv_mr *mr = ibv_reg_mr(pair->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	MUST(mr);
+	return mr;
+}
+
+// Connects both ends with these attributes of end `a`, and waits until the checker has compared
+// them.
+static inline void connect_with(struct pair *pair, enum ibv_mtu mtu, int max_rd_atomic) {
+	struct end *const ends[2] = {&pair->a, &pair->b};
+	for (int i = 0; i < 2; ++i) {
+		MUST(to_init(ends[i]->qp) == 0 && receive_at(pair, ends[i]->qp, 1, 0, 64) == 0);
+		struct ibv_qp_attr rtr = rtr_to(pair, ends[1 - i]->qp->qp_num, 100 + 1 - i);
+		if (i == 0) rtr.path_mtu = mtu;
+		MUST(ibv_modify_qp(ends[i]->qp, &rtr, rtr_mask) == 0);
+	}
+	for (int i = 0; i < 2; ++i) {
+		struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+			.sq_psn = 100 + i, .max_rd_atomic = i ? 4 : max_rd_atomic};
+		MUST(ibv_modify_qp(ends[i]->qp, &rts, rts_mask) == 0);
+	}
+	pause_ms(2500);
 }
