@@ -32,4 +32,9 @@ void complain_of_unposted(std::string_view what, std::uint64_t wr_id, std::uint6
 	throw Failure(fmt::format("{}: request {} completed, but only {} have been posted", what, wr_id, posted));
 }
 
+void complain_of_idle_buffer(std::uint64_t wr_id) {
+	throw Failure(
+		fmt::format("receive: a completion of the device has wr_id {}, and no such receive is posted", wr_id));
+}
+
 }  // namespace verbena::rcud

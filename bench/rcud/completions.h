@@ -24,6 +24,8 @@ struct Expected {
 
 [[noreturn, gnu::cold]] void complain_of_length(std::string_view what, std::uint32_t given, std::uint32_t wanted);
 [[noreturn, gnu::cold]] void complain_of_unposted(std::string_view what, std::uint64_t wr_id, std::uint64_t posted);
+// For receives that complete in any order.
+[[noreturn, gnu::cold]] void complain_of_idle_buffer(std::uint64_t wr_id);
 
 inline bool is_receive(const ibv_wc& completion) { return (completion.opcode & IBV_WC_RECV) != 0; }
 

@@ -1,4 +1,4 @@
-// One sender of many queue pairs (fan_in.h), and its measured loop, which posts one message to each
+// The measured loop of one sender of many queue pairs (fan_in.h), which posts one message to each
 // queue pair in turn:
 //
 //     while not done:
@@ -7,72 +7,66 @@
 //              and  the queue pair whose turn it is has room
 //       poll at most 16 completions; read the credits; take the latency of sampled messages
 //
-// Every message asks for a completion. Credits are those of sender.h; they arrive at the sender's
-// first queue pair.
+// Every message asks for a completion, which is compared with the one that must come next on its
+// queue pair (completions.h). Credits are those of sender.h; they arrive at the sender's first
+// queue pair. The clock may jump (patience.h).
 //
-// Threads: one thread makes and connects all senders of a process; then each runs in its own.
-// Lifetime: the device must outlive it.
+// fan_in_sender_loop.h has the definitions, for ends other than a FanInSenderEndpoint.
+//
+// Threads: one thread for each FanInSender; FanInSenders is made and used by one.
+// Lifetime: the end must outlive its FanInSender, the device must outlive FanInSenders.
 // Errors: as those of Sender.
 #pragma once
 
-#include <functional>
-#include <memory>
+#include <deque>
 #include <span>
 #include <vector>
 
-#include "bench/rcud/endpoint.h"
-#include "bench/rcud/fan_in.h"
+#include "bench/rcud/fan_in_endpoint.h"
 #include "bench/rcud/sender.h"
 
 namespace verbena::rcud {
 
-class FanInSender {
+template <FanInEnd E> class FanInSenderOn {
 public:
-	// `words`: a line of memory that the receiver's credits are written to (RC).
-	FanInSender(const lib::OpenDevice& device, const Cell& cell, const Shape& shape, std::uint32_t inline_wanted,
-		std::uint32_t number, std::uint64_t* words, std::uint32_t psn);
+	explicit FanInSenderOn(E& end);
 
-	// The number of this sender's queue pair i: the cell's queue pair i * senders + number.
-	std::uint32_t qpn(std::uint32_t i) const { return qps_[i]->qp_num; }
-	// `remote_qpns`: the receiver's, of the whole cell. Posts the receives for UD credits.
-	void connect(const FanInAddress& remote, std::span<const std::uint32_t> remote_qpns);
+	// UD: posts the receives for credits. Call it once, before the first run.
+	void post_receives();
 
 	// As Sender::run(), for this sender's share of the run.
 	void run(const Run& run, const Watcher& watcher, Sent& sent);
 
 private:
-	bool is_ud() const { return cell_.mode != Mode::rc; }
-	void post_credit_receive(std::uint64_t i);
-	void post(const Run& run, std::uint64_t message);
+	// One queue pair in this run.
+	struct Lane {
+		std::uint64_t next = 0;  // the wr_id that completes next
+		std::uint32_t in_flight = 0;
+		std::uint32_t slot = 0;  // the next one to send from
+	};
+
+	void post_receive(std::uint32_t i);
+	void post(std::uint64_t message);
 	void digest(const ibv_wc& completion, Sent& sent);
+	void take_credit(const ibv_wc& completion, Sent& sent);
 	void read_credit_word(Sent& sent);
 	void take_samples_below(std::uint64_t known, Histogram& latency);
 
-	const lib::OpenDevice& device_;
-	const Cell cell_;
-	const Shape shape_;
-	const std::uint32_t number_, own_;  // this sender; its queue pairs
-	const std::uint32_t room_;          // messages in flight on one queue pair
-	const std::uint32_t credit_receives_;
-	const std::uint32_t psn_;
+	E& end_;
+	Clock<E> clock_;
 	const bool credits_;
-	Buffer memory_;
-	std::atomic<std::uint64_t>* credit_word_;
-
-	lib::CompletionQueue cq_;
-	lib::MemoryRegion region_;
-	lib::AddressHandle ah_;
-	std::vector<lib::QueuePair> qps_;
-	std::vector<std::uint32_t> remote_qpns_;
-	unsigned flags_ = IBV_SEND_SIGNALED;
-	FanInAddress remote_;
-
-	std::vector<std::uint32_t> in_flight_, slot_;  // one for each queue pair
+	const unsigned flags_;
+	Pattern pattern_;
+	std::vector<Lane> lanes_;
 	std::uint16_t run_ = 0;
 	std::uint32_t turn_ = 0;
+	std::uint32_t next_receive_ = 0;  // the buffer of the next UD credit
 	std::vector<std::uint64_t> sampled_at_;  // when sample i was posted: at i modulo its length
 	std::uint64_t samples_taken_ = 0, samples_begun_ = 0;
 };
+
+extern template class FanInSenderOn<FanInSenderEndpoint>;
+using FanInSender = FanInSenderOn<FanInSenderEndpoint>;
 
 // The senders of a process.
 class FanInSenders {
@@ -93,7 +87,8 @@ private:
 	const std::uint32_t psn_ = lib::random_psn();
 	Buffer words_;
 	lib::MemoryRegion region_;
-	std::vector<std::unique_ptr<FanInSender>> senders_;
+	std::deque<FanInSenderEndpoint> ends_;
+	std::vector<FanInSender> senders_;
 };
 
 }  // namespace verbena::rcud

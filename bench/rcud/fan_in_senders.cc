@@ -53,8 +53,9 @@ FanInSenders::FanInSenders(
 	: device_(device), cell_(cell), words_(std::size_t{cell.senders} * line) {
 	region_ = take(lib::make_memory_region(
 		device.domain.get(), words_.data(), words_.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+	senders_.reserve(cell.senders);
 	for (std::uint32_t i = 0; i < cell.senders; ++i)
-		senders_.push_back(std::make_unique<FanInSender>(
+		senders_.emplace_back(ends_.emplace_back(
 			device, cell, shape, inline_wanted, i, reinterpret_cast<std::uint64_t*>(words_.data() + i * line), psn_));
 }
 
@@ -70,13 +71,13 @@ FanInAddress FanInSenders::address() const {
 
 std::vector<std::uint32_t> FanInSenders::qpns() const {
 	std::vector<std::uint32_t> numbers;
-	for (std::uint32_t i = 0; i < cell_.qps; ++i)
-		numbers.push_back(senders_[i % cell_.senders]->qpn(i / cell_.senders));
+	for (std::uint32_t i = 0; i < cell_.qps; ++i) numbers.push_back(ends_[i % cell_.senders].qp_num(i / cell_.senders));
 	return numbers;
 }
 
 void FanInSenders::connect(const FanInAddress& remote, std::span<const std::uint32_t> remote_qpns) {
-	for (const auto& each : senders_) each->connect(remote, remote_qpns);
+	for (auto& end : ends_) end.connect(remote, remote_qpns);
+	for (auto& sender : senders_) sender.post_receives();
 }
 
 void FanInSenders::run(const Run& run, const Watcher& watcher, Sent& sent) {
@@ -99,13 +100,13 @@ void FanInSenders::run(const Run& run, const Watcher& watcher, Sent& sent) {
 			threads.emplace_back([&, i] {
 				std::uint32_t answers_seen = 0;
 				guarded([&] {
-					senders_[i]->run(
+					senders_[i].run(
 						run, [&](bool silent) { return relay.look_from_beside(silent, answers_seen); }, parts[i]);
 				});
 				running.fetch_sub(1);
 			});
 		guarded([&] {
-			senders_[0]->run(run, [&](bool silent) { return relay.look(silent); }, parts[0]);
+			senders_[0].run(run, [&](bool silent) { return relay.look(silent); }, parts[0]);
 			for (; running.load() > 0; std::this_thread::sleep_for(supervision)) relay.look(false);
 		});
 	}

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "bench/rcud/cell.h"
+
 namespace verbena::rcud {
 
 void complain_of_clock(std::uint64_t before, std::uint64_t now) {

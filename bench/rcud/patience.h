@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "bench/rcud/endpoint.h"
-
 namespace verbena::rcud {
 
 // Two readings of a waiting loop are less than this apart, unless its process did not run.
@@ -16,10 +14,10 @@ inline constexpr std::uint64_t step_max_ns = 50'000'000;
 
 [[noreturn, gnu::cold]] void complain_of_clock(std::uint64_t before, std::uint64_t now);
 
-// Readings that never decrease.
+// Readings of an end's now() that never decrease.
 //
 // Errors: a Failure if the clock went backwards.
-template <End E> class Clock {
+template <class E> class Clock {
 public:
 	explicit Clock(E& end) : end_(end) {}
 

@@ -79,12 +79,14 @@ private:
 		check_request(cell, shape);
 		const auto inline_bytes = field<std::uint32_t>(message, "inline_bytes");
 		if (cell.qps > 0) {
-			FanInReceiver receiver(device_, cell, shape, inline_bytes, field<std::uint32_t>(message, "delay_ns"),
-				page_ != nullptr ? &page_->delivered() : nullptr);
-			receiver.connect(field<FanInAddress>(message, "address"),
+			FanInReceiverEndpoint end(device_, cell, shape, inline_bytes);
+			end.connect(field<FanInAddress>(message, "address"),
 				receive_qpns(cell.qps, [&] { return control_.receive(answer_patience); }));
-			control_.send({{"type", "endpoint"}, {"address", receiver.address()}});
-			send_qpns(control_, receiver.qpns());
+			FanInReceiver receiver(
+				end, field<std::uint32_t>(message, "delay_ns"), page_ != nullptr ? &page_->delivered() : nullptr);
+			receiver.post_receives();
+			control_.send({{"type", "endpoint"}, {"address", end.address()}});
+			send_qpns(control_, end.qpns());
 			return serve_runs(receiver);
 		}
 		const auto make_receiver = [&](Endpoint& end) {
