@@ -16,7 +16,8 @@ namespace verbena::bench {
 
 struct Experiment {
 	std::string_view name;  // as in `verbena bench NAME`
-	// In the order of the tables. One of them is `repetitions`.
+	// In the order of the tables. Two of them are `repetitions`, from which a row follows, and
+	// `apart`, the repetitions at another distance between the processors (distance.h).
 	std::span<const Column> columns;
 
 	// The cell of a row in words: "RC send 64 B window 4 local".

@@ -13,6 +13,7 @@ inline constexpr Column columns[] = {
 	{"validity", Kind::word, Role::verdict},
 	{"reason", Kind::word, Role::verdict},
 	{"repetitions", Kind::list, Role::evidence},
+	{"apart", Kind::list, Role::evidence},
 };
 
 inline Json summarize(const Json&, const Json& repetitions) {

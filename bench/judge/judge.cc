@@ -6,6 +6,9 @@
 #include <cmath>
 #include <ranges>
 
+#include "base/statistics.h"
+#include "bench/judge/distance.h"
+
 namespace verbena::bench {
 namespace {
 
@@ -100,6 +103,29 @@ void examine_repetitions(const Experiment& experiment, const Json& row, Findings
 	}
 }
 
+// Only the distance is a reason to set a repetition apart, and what it shows to be false is false.
+void examine_apart(const Experiment& experiment, const Json& row, Findings& findings) {
+	if (!has_value(row, "apart") || !row["apart"].is_array() || row["apart"].empty()) return;
+	std::vector<double> trips;
+	for (const Json& each : row["repetitions"])
+		for (const double trip : distances_in(each)) trips.push_back(trip);
+	const double distance = trips.empty() ? 0 : median(trips);
+	try {
+		for (std::size_t i = 0; i < row["apart"].size(); ++i) {
+			const Json& each = row["apart"][i];
+			if (std::ranges::find(row["repetitions"], each) != row["repetitions"].end())
+				findings.invalid(fmt::format("repetition {} apart is one of those that count", i + 1));
+			if (is_at(each, distance))
+				findings.invalid(fmt::format("repetition {} apart was measured at the distance of the others", i + 1));
+			Findings of_one;
+			experiment.examine_repetition(row, each, of_one);
+			if (of_one.is_invalid()) findings.add(fmt::format("repetition {} apart: ", i + 1), of_one);
+		}
+	} catch (const Json::exception&) {
+		findings.invalid("a repetition apart lacks a number that every repetition has");
+	}
+}
+
 std::size_t repetitions_of(const Json& row) {
 	return has_value(row, "repetitions") && row["repetitions"].is_array() ? row["repetitions"].size() : 0;
 }
@@ -123,6 +149,7 @@ Findings findings_on(const Experiment& experiment, const Table& table, std::size
 	if (first != index) findings.invalid(fmt::format("the same cell as row {}", first + 1));
 	if (repetitions_of(row) > 0) {
 		examine_repetitions(experiment, row, findings);
+		examine_apart(experiment, row, findings);
 	} else if (!claims_figures(experiment, row)) {
 		findings.not_applicable(word_of(row, "reason"));
 		return findings;

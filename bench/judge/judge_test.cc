@@ -52,6 +52,32 @@ TEST(Judge, AFailedRepetitionIsNamed) {
 	EXPECT_EQ(judged(failed).reason, "repetition 2: the other process ended");
 }
 
+TEST(Judge, OnlyAnotherDistanceIsAReasonToSetARepetitionApart) {
+	Json parted = row(8, {1, 2});
+	parted["repetitions"][0]["core_to_core_ns"] = 97;
+	parted["repetitions"][1]["core_to_core_ns"] = 91;
+	parted["apart"] = {{{"rate", 0.3}, {"core_to_core_ns", 390}}};
+	EXPECT_EQ(judged(parted).reason, "");
+	Json hidden = parted;
+	hidden["apart"][0]["core_to_core_ns"] = 95;
+	EXPECT_EQ(judged(hidden).reason, "repetition 1 apart was measured at the distance of the others");
+	hidden["apart"][0].erase("core_to_core_ns");
+	EXPECT_EQ(judged(hidden).validity, Validity::invalid);
+	hidden["apart"][0] = parted["repetitions"][0];
+	EXPECT_EQ(judged(hidden).validity, Validity::invalid);
+	hidden["apart"] = {7};
+	EXPECT_EQ(judged(hidden).validity, Validity::invalid);
+	hidden["apart"] = "none";
+	EXPECT_EQ(judged(hidden).reason, "apart is not a list");
+}
+
+TEST(Judge, AFailureCannotBeSetApart) {
+	Json failed = row(8, {1, 2});
+	for (Json& each : failed["repetitions"]) each["core_to_core_ns"] = 97;
+	failed["apart"] = {{{"rate", 0.3}, {"core_to_core_ns", 390}, {"failure", "the other process ended"}}};
+	EXPECT_EQ(judged(failed).validity, Validity::invalid);
+}
+
 TEST(Judge, ARepetitionWithoutItsNumbersIsInvalidAndEndsNothing) {
 	for (const Json& strange : {Json(1), Json("x"), Json::object(), Json{{"rate", "fast"}}, Json(nullptr)}) {
 		Json broken = row(8, {1, 2});

@@ -63,6 +63,7 @@ constexpr Column columns[] = {
 	{"validity", Kind::word, Role::verdict},
 	{"reason", Kind::word, Role::verdict},
 	{"repetitions", Kind::list, Role::evidence},
+	{"apart", Kind::list, Role::evidence},
 };
 
 // The number in this column, or 0.

@@ -6,6 +6,7 @@
 
 #include "base/statistics.h"
 #include "bench/far_end/round_trip.h"
+#include "bench/judge/distance.h"
 #include "bench/judge/repetitions.h"
 #include "bench/rcud/rules.h"
 
@@ -56,6 +57,7 @@ constexpr Column columns[] = {
 	{"validity", Kind::word, Role::verdict},
 	{"reason", Kind::word, Role::verdict},
 	{"repetitions", Kind::list, Role::evidence},
+	{"apart", Kind::list, Role::evidence},
 };
 
 std::string title(const bench::Json& row) {
@@ -71,19 +73,15 @@ std::string title(const bench::Json& row) {
 }
 
 void add_round_trips(bench::Json& summary, const bench::Json& repetitions) {
-	std::vector<double> before, after;
-	std::string rtt_class;
-	for (const bench::Json& each : repetitions)
-		for (const auto& [name, times] : {std::pair("rtt_before_ns", &before), std::pair("rtt_after_ns", &after)}) {
-			if (each.at(name).is_null()) continue;
-			times->push_back(each.at(name).get<double>());
-			const std::string_view one = bench::class_of(times->back());
-			if (rtt_class.empty()) rtt_class = one;
-			else if (rtt_class != one) rtt_class = "mixed";
-		}
-	bench::add_plain_median(summary, "rtt_before_ns", before);
-	bench::add_plain_median(summary, "rtt_after_ns", after);
-	summary["rtt_class"] = rtt_class;
+	std::vector<double> all;
+	for (const char* name : {"rtt_before_ns", "rtt_after_ns"}) {
+		const std::vector<double> trips = bench::numbers_in(repetitions, name);
+		bench::add_plain_median(summary, name, trips);
+		all.insert(all.end(), trips.begin(), trips.end());
+	}
+	const double middle = all.empty() ? 0 : median(all);
+	const bool is_one = std::ranges::all_of(all, [&](double trip) { return bench::alike(trip, middle); });
+	summary["rtt_class"] = all.empty() ? "" : is_one ? bench::class_of(middle) : "mixed";
 }
 
 bench::Json summarize(const bench::Json& row, const bench::Json& repetitions) {

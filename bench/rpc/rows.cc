@@ -56,6 +56,7 @@ constexpr Column columns[] = {
 	{"validity", Kind::word, Role::verdict},
 	{"reason", Kind::word, Role::verdict},
 	{"repetitions", Kind::list, Role::evidence},
+	{"apart", Kind::list, Role::evidence},
 };
 
 // The quotients of two counts in the repetitions, without those whose divisor is 0.

@@ -97,6 +97,7 @@ constexpr Column columns[] = {
 	{"validity", Kind::word, Role::verdict},
 	{"reason", Kind::word, Role::verdict},
 	{"repetitions", Kind::list, Role::evidence},
+	{"apart", Kind::list, Role::evidence},
 };
 
 std::string title(const Json& row) {

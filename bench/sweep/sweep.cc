@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/time.h"
+#include "bench/judge/distance.h"
 #include "bench/judge/judge.h"
 #include "bench/sweep/interruption.h"
 #include "bench/sweep/progress_line.h"
@@ -28,6 +29,13 @@ struct Planned {
 
 	bool wants(std::uint32_t repetition) const {
 		return trial.can_run() && !failed && repetitions.size() <= repetition;
+	}
+	// Repetitions at this distance that are missing.
+	std::size_t lacks(double distance_ns, std::uint32_t all) const {
+		if (!trial.can_run() || failed) return 0;
+		const auto count = static_cast<std::size_t>(
+			std::ranges::count_if(repetitions, [&](const Json& each) { return is_at(each, distance_ns); }));
+		return all - std::min<std::size_t>(all, count);
 	}
 };
 
@@ -62,8 +70,9 @@ std::expected<void, std::string> take_earlier(const Experiment& experiment, cons
 			const Json& row = earlier->rows[i];
 			if (!same_cell(experiment, row, wanted) || !row.contains("repetitions")) continue;
 			if ((*verdicts)[i].validity == Validity::invalid) continue;  // it is measured anew
-			for (const Json& repetition : row["repetitions"])
-				if (each.repetitions.size() < most) each.repetitions.push_back(repetition);
+			for (const char* list : {"repetitions", "apart"})
+				for (const Json& repetition : row.value(list, Json::array()))
+					if (each.repetitions.size() < most) each.repetitions.push_back(repetition);
 		}
 	}
 	return {};
@@ -76,36 +85,26 @@ public:
 		: experiment_(experiment), describe_(describe), options_(options), files_(files), plans_(plans) {}
 
 	SweepEnd run() {
-		const std::size_t all = wanted();
-		ProgressLine progress(!options_.quiet, all);
 		Interruption interruption;
-		Nanoseconds next_write = monotonic_now() + between_writes;
-		bool lost = false;
-		for (std::uint32_t repetition = 0; repetition < options_.repetitions && !lost && !end_.interrupted;
-			++repetition)
-			for (Planned& each : plans_) {
-				if (!each.wants(repetition)) continue;
-				if (interruption.asked()) {
-					end_.interrupted = true;
-					break;
-				}
-				progress.next(
-					fmt::format("{}, repetition {}", experiment_.title(each.trial.row(Json::array())), repetition + 1));
-				Measured measured = each.trial.measure([&](const std::string& step) { progress.show(step); });
-				each.failed = measured.failed;
-				each.repetitions.push_back(std::move(measured.repetition));
-				end_.failed |= measured.failed;
-				lost = measured.far_end_lost;
-				if (lost) break;
-				const Nanoseconds now = monotonic_now();
-				if (now < next_write || wanted() == 0) continue;
-				make_table();
-				if (auto done = files_.write_so_far(end_.table); !done) {
-					end_.error = done.error();
-					return std::move(end_);
-				}
-				next_write = monotonic_now() + std::max(between_writes, (monotonic_now() - now) * (write_part - 1));
-			}
+		{
+			ProgressLine progress(!options_.quiet, wanted());
+			for (std::uint32_t i = 0; i < options_.repetitions; ++i)
+				pass(interruption, progress, [&](const Planned& each) { return each.wants(i); });
+		}
+		// The distance is settled now, so no trial gets more repetitions than the others.
+		const double distance = distance_ns();
+		const auto lacking = [&] {
+			std::size_t count = 0;
+			for (const Planned& each : plans_) count += each.lacks(distance, options_.repetitions);
+			return count;
+		};
+		if (const std::size_t first = lacking(); first > 0 && !is_over_) {
+			ProgressLine progress(!options_.quiet, first);
+			for (std::uint32_t i = 0; i < options_.repetitions && lacking() > 0; ++i)
+				pass(interruption, progress,
+					[&](const Planned& each) { return each.lacks(distance, options_.repetitions) > 0; });
+		}
+		if (!end_.error.empty()) return std::move(end_);
 		end_.interrupted |= interruption.asked() && wanted() > 0;
 		make_table();
 		if (auto done = files_.write_last(end_.table); !done) end_.error = done.error();
@@ -113,6 +112,44 @@ public:
 	}
 
 private:
+	// Measures each trial once that `wants` it, unless the sweep is over before.
+	template <class Wants> void pass(const Interruption& interruption, ProgressLine& progress, const Wants& wants) {
+		for (Planned& each : plans_) {
+			if (is_over_ || !wants(each)) continue;
+			if (interruption.asked()) {
+				end_.interrupted = is_over_ = true;
+				return;
+			}
+			progress.next(fmt::format(
+				"{}, repetition {}", experiment_.title(each.trial.row(Json::array())), each.repetitions.size() + 1));
+			Measured measured = each.trial.measure([&](const std::string& step) { progress.show(step); });
+			each.failed = measured.failed;
+			each.repetitions.push_back(std::move(measured.repetition));
+			end_.failed |= measured.failed;
+			is_over_ = measured.far_end_lost;
+			if (!is_over_) write_now_and_then();
+		}
+	}
+
+	void write_now_and_then() {
+		const Nanoseconds now = monotonic_now();
+		if (now < next_write_ || wanted() == 0) return;
+		make_table();
+		if (auto done = files_.write_so_far(end_.table); !done) {
+			end_.error = done.error();
+			is_over_ = true;
+		}
+		next_write_ = monotonic_now() + std::max(between_writes, (monotonic_now() - now) * (write_part - 1));
+	}
+
+	double distance_ns() const {
+		std::vector<double> all;
+		for (const Planned& each : plans_)
+			for (const Json& repetition : each.repetitions)
+				for (const double trip : distances_in(repetition)) all.push_back(trip);
+		return common_distance(std::move(all));
+	}
+
 	// Repetitions that are still to be measured.
 	std::size_t wanted() const {
 		std::size_t count = 0;
@@ -124,9 +161,13 @@ private:
 
 	void make_table() {
 		end_.table.rows.clear();
-		for (const Planned& each : plans_)
-			if (!each.trial.can_run() || !each.repetitions.empty())
-				end_.table.rows.push_back(each.trial.row(each.repetitions));
+		const double distance = distance_ns();
+		for (const Planned& each : plans_) {
+			if (each.trial.can_run() && each.repetitions.empty()) continue;
+			auto [together, apart] = part(each.repetitions, distance);
+			end_.table.rows.push_back(each.trial.row(std::move(together)));
+			end_.table.rows.back()["apart"] = std::move(apart);
+		}
 		end_.table.environment = describe_(end_.table.rows);
 		if (const std::size_t left = wanted(); left > 0)
 			end_.table.environment.emplace_back("unfinished", fmt::format("{} repetitions were not measured", left));
@@ -138,6 +179,8 @@ private:
 	const SweepOptions& options_;
 	OutputFiles& files_;
 	std::vector<Planned>& plans_;
+	Nanoseconds next_write_ = monotonic_now() + between_writes;
+	bool is_over_ = false;  // interrupted, the far end lost, or a file not written
 	SweepEnd end_;
 };
 
@@ -148,7 +191,8 @@ SweepEnd sweep(const Experiment& experiment, std::span<const std::unique_ptr<Tri
 	std::vector<Planned> plans;
 	for (const auto& trial : trials) plans.push_back({.trial = *trial});
 	if (!options.resume.empty())
-		if (auto taken = take_earlier(experiment, options.resume, describe({}), options.repetitions, plans); !taken)
+		// A trial is measured at most twice as often as asked for.
+		if (auto taken = take_earlier(experiment, options.resume, describe({}), 2 * options.repetitions, plans); !taken)
 			return {.error = taken.error()};
 	return Sweep(experiment, describe, options, files, plans).run();
 }

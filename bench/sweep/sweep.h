@@ -1,6 +1,10 @@
 // The sweep of an experiment: runs the repetitions of its trials interleaved, so that a
 // disturbance of the machine affects all of them, and makes the judged table.
 //
+// A row counts the repetitions at the distance between the processors at which most of the sweep
+// was measured (bench/judge/distance.h). A trial that has too few of them is measured again, at
+// most as often as it was measured at first.
+//
 // The table so far is written after a repetition, at most once a second and in at most a twentieth
 // of the time, with `unfinished` in its environment. So a sweep that is killed leaves its rows.
 // Ctrl-C ends the sweep after the repetition that runs, with all rows kept; a second Ctrl-C ends

@@ -17,6 +17,7 @@ using testing_tools::sums;
 
 std::vector<int> order;  // the sizes in the order in which they were measured
 int measurements = 0;    // no two repetitions are the same
+std::vector<double> distances;  // the next repetitions' ones; none: not measured
 
 class Counted : public Trial {
 public:
@@ -26,6 +27,10 @@ public:
 		order.push_back(size_);
 		if (behaviour_ == "interrupts") raise(SIGINT);
 		Measured measured{.repetition = {{"rate", size_}, {"number", ++measurements}}};
+		if (!distances.empty()) {
+			measured.repetition["core_to_core_ns"] = distances.front();
+			distances.erase(distances.begin());
+		}
 		measured.far_end_lost = behaviour_ == "is lost";
 		measured.failed = measured.far_end_lost || behaviour_ == "fails";
 		if (measured.failed) measured.repetition["failure"] = "yes";
@@ -46,7 +51,10 @@ private:
 
 class Sweeps : public ::testing::Test {
 protected:
-	Sweeps() { order.clear(); }
+	Sweeps() {
+		order.clear();
+		distances.clear();
+	}
 	~Sweeps() override { std::filesystem::remove(path_); }
 
 	SweepEnd run(const std::vector<std::pair<int, std::string>>& trials, std::uint32_t repetitions,
@@ -79,6 +87,46 @@ TEST_F(Sweeps, InterleavesTheRepetitionsAndJudgesTheRows) {
 	EXPECT_FALSE(end.failed || end.interrupted);
 	EXPECT_EQ(end.error, "");
 	EXPECT_EQ(value_of(end.table.environment, "unfinished"), "");
+}
+
+std::vector<double> distances_of(const Json& repetitions) {
+	std::vector<double> found;
+	for (const Json& each : repetitions) found.push_back(each["core_to_core_ns"]);
+	return found;
+}
+
+TEST_F(Sweeps, RepetitionsAtAnotherDistanceAreApartAndMeasuredAgain) {
+	// The last two are measured again: the first trial's third one, and the second trial's first.
+	distances = {97, 390, 95, 99, 400, 92, 94, 91};
+	const SweepEnd end = run({{1, ""}, {2, ""}}, 3);
+	EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 1, 2, 1, 2}));
+	const Json& rows = end.table.rows;
+	EXPECT_EQ(distances_of(rows[0]["repetitions"]), (std::vector<double>{97, 95, 94}));
+	EXPECT_EQ(distances_of(rows[0]["apart"]), (std::vector<double>{400}));
+	EXPECT_EQ(distances_of(rows[1]["repetitions"]), (std::vector<double>{99, 92, 91}));
+	EXPECT_EQ(distances_of(rows[1]["apart"]), (std::vector<double>{390}));
+	EXPECT_EQ(rows[0]["rate"], 3.0);
+	EXPECT_EQ(rows[0]["validity"], "valid");
+	EXPECT_EQ(rows[1]["validity"], "valid");
+}
+
+TEST_F(Sweeps, ATrialIsMeasuredTwiceAsOftenAtMost) {
+	distances = {97, 390, 95, 400, 400, 390};
+	const SweepEnd end = run({{1, ""}, {2, ""}}, 2);
+	EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 2, 2}));
+	// No two repetitions of the second trial are at the distance of the sweep, so all count.
+	EXPECT_EQ(end.table.rows[1]["repetitions"].size(), 4u);
+	EXPECT_TRUE(end.table.rows[1]["apart"].empty());
+}
+
+TEST_F(Sweeps, AResumedSweepKeepsWhatIsApart) {
+	distances = {97, 390, 95, 96};
+	run({{1, ""}}, 3);
+	order.clear();
+	const SweepEnd end = run({{1, ""}}, 3, path_);
+	EXPECT_EQ(order, std::vector<int>{});
+	EXPECT_EQ(distances_of(end.table.rows[0]["repetitions"]), (std::vector<double>{97, 95, 96}));
+	EXPECT_EQ(distances_of(end.table.rows[0]["apart"]), (std::vector<double>{390}));
 }
 
 TEST_F(Sweeps, ATrialThatFailedIsNotRunAgainAndTheOthersAre) {
