@@ -19,7 +19,7 @@ from report.experiment import Experiment
 from report.experiments import read_sources
 from report.page import CHARTS_MAX, Part, render
 from report.reading import ALL_BYTES_MAX, BYTES_MAX, FILES_MAX, ROWS_MAX
-from report.spectrum import spectra
+from report.spectrum import pictured, spectra
 from report.tables import Source, TableError
 
 GOOD, REGRESSION, UNUSABLE = 0, 1, 2
@@ -82,11 +82,12 @@ def part_of(experiment: Experiment, sources: list[Source]) -> Part:
 
 
 def _draw(parts: list[Part], folder: Path) -> int:
-    """Draw all charts as PNG and SVG, and return their number."""
+    """Draw all charts and some spectra as PNG and SVG, and return their number."""
     # Imported late: matplotlib takes a second to load, and --help and errors do not need it.
     from report.pictures import draw
 
-    return len([draw(chart, folder) for part in parts for chart in part.charts])
+    charts = [chart for part in parts for chart in [*part.charts, *pictured(part.spectra, part.experiment)]]
+    return len([draw(chart, folder) for chart in charts])
 
 
 def _document(parts: list[Part], changes: list[baseline.Change] | None) -> dict[str, object]:

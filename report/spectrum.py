@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from report.charts import COLOURS, MARKERS, Line, Point
+from report.charts import COLOURS, MARKERS, Chart, Line, Point, gid_of
 from report.experiment import Experiment
 from report.tables import Row, Source
 
@@ -18,6 +18,7 @@ COLUMNS = {50: "p50", 90: "p90", 99: "p99", 99.9: "p999", 99.99: "p9999"}
 MAXIMUM = 100_000.0  # the place of the maximum on the axis, beyond p99.99
 # The axis is 1 / (1 - quantile): 2 is the median, 100 is P99.
 TICKS = {2.0: "P50", 10.0: "P90", 100.0: "P99", 1000.0: "P99.9", 10_000.0: "P99.99", MAXIMUM: "max"}
+PICTURES_MAX = 4  # pictures of one experiment; the page has all spectra
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,26 @@ def spectra(experiment: Experiment, sources: list[Source]) -> list[Spectrum]:
         if lines:
             made.append(Spectrum(name, lines))
     return made
+
+
+def pictured(found: list[Spectrum], experiment: Experiment) -> list[Chart]:
+    """Return charts of at most PICTURES_MAX spectra, evenly spaced from first to last."""
+    last = min(PICTURES_MAX, len(found)) - 1
+    chosen = [found[round(place * (len(found) - 1) / max(last, 1))] for place in range(last + 1)]
+    rest = f"The page has all {len(found)} of them." if len(found) > len(chosen) else ""
+    return [
+        Chart(
+            name=f"latency_percentiles_{gid_of(each.name)}",
+            title="Latency percentiles",
+            subtitle=f"{each.name}, all repetitions together. {rest}".rstrip(),
+            x_axis="Percentile",
+            y_axis=experiment.latency.axis,
+            ticks=TICKS,
+            lines=each.lines,
+            notes=[],
+        )
+        for each in chosen
+    ]
 
 
 def _points(row: Row, experiment: Experiment) -> list[Point]:

@@ -14,6 +14,7 @@ import pytest
 from report import tables
 from report.claims import read_claims
 from report.rcud import claims
+from report.spectrum import PICTURES_MAX
 from report.tests import synthetic
 from report.tests.running import OWN_SCRIPTS, read, run
 
@@ -29,9 +30,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_exactly_four_distinct_pictures_in_both_formats(made: Path) -> None:
+def test_four_charts_and_four_spectra_are_distinct_pictures_in_both_formats(made: Path) -> None:
     for suffix in ("png", "svg"):
-        assert {path.stem for path in (made / "plots").glob(f"*.{suffix}")} == set(NAMES)
+        stems = {path.stem for path in (made / "plots").glob(f"*.{suffix}")}
+        spectra = {stem for stem in stems if stem.startswith("latency_percentiles_")}
+        assert stems - spectra == set(NAMES) and len(spectra) == PICTURES_MAX
         assert (
             len({hashlib.sha256((made / "plots" / f"{name}.{suffix}").read_bytes()).hexdigest() for name in NAMES}) == 4
         )
