@@ -235,8 +235,15 @@ void ChannelAdapter::transmit(QueuePair& qp) {
 
 void ChannelAdapter::handle_slot(
 	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
-	if (context_.observer && !context_.observer->arrived(from, slot, payload, addresses)) [[unlikely]]
+	if (context_.observer) [[unlikely]] {
+		if (context_.observer->arrived(from, slot, payload, addresses)) dispatch(from, slot, payload, addresses);
 		return;
+	}
+	dispatch(from, slot, payload, addresses);
+}
+
+void ChannelAdapter::dispatch(
+	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	QueuePair* qp = table_.find(slot.destination());
 	if (!qp && slot.destination() == wire::multicast_qpn && facts.deth) [[unlikely]]
@@ -290,12 +297,21 @@ void ChannelAdapter::handle_shared(
 	else transport::handle_shared_response(context_, *qp, slot, payload, shared_by);
 }
 
-void ChannelAdapter::handle_ack(Outlet& from, wire::AckRecord record) {
-	if (context_.observer) [[unlikely]]
-		context_.observer->acknowledgement_arrived(from, record);
+inline void ChannelAdapter::dispatch_ack(const Outlet& from, wire::AckRecord record) {
 	QueuePair* qp = table_.find(record.destination());
 	if (!qp || qp->type != QpType::rc || !qp->outlet || qp->outlet->peer != from.peer) return;
 	transport::handle_acknowledgement(context_, *qp, record.syndrome(), record.psn());
+}
+
+void ChannelAdapter::handle_ack(Outlet& from, wire::AckRecord record) {
+	if (context_.observer) [[unlikely]]
+		return observe_ack(from, record);
+	dispatch_ack(from, record);
+}
+
+void ChannelAdapter::observe_ack(Outlet& from, wire::AckRecord record) {
+	context_.observer->acknowledgement_arrived(from, record);
+	dispatch_ack(from, record);
 }
 
 void ChannelAdapter::handle_management(

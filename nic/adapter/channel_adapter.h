@@ -167,6 +167,11 @@ private:
 	void send_management();
 	// False: the outlet has no room.
 	bool send_management(transport::Outlet&, const cm::ConnectionManager::Outgoing&);
+	// handle_slot() behind the observer. Not inlined, so that without an observer it costs a jump.
+	[[gnu::noinline]] void dispatch(
+		transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
+	[[gnu::cold, gnu::noinline]] void observe_ack(transport::Outlet& from, wire::AckRecord);
+	[[gnu::always_inline]] inline void dispatch_ack(const transport::Outlet& from, wire::AckRecord);
 	static void note_diagnosis(const transport::Outlet& from, transport::QueuePair*, const wire::Slot&);
 	void handle_multicast(const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 

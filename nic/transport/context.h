@@ -173,11 +173,11 @@ struct Context {
 	}
 
 	// Makes a reserved slot of the outlet visible, as SlotWriter::publish().
-	void publish(Outlet& outlet, wire::Slot* slot, std::uint32_t length, wire::Qpn source = {}) {
+	[[gnu::always_inline]] void publish(Outlet& outlet, wire::Slot* slot, std::uint32_t length, wire::Qpn source = {}) {
 		touch(outlet);
 		outlet.slots.publish(slot, length, source);
 		if (observer) [[unlikely]]
-			observer->sent(outlet, *slot, length, source.value);
+			observe_sent(outlet, *slot, length, source);
 	}
 	// The same for a payload that is shared, as SlotWriter::publish_shared().
 	void publish_shared(Outlet& outlet, wire::Slot* slot, const wire::SharedPayload& shared, std::uint32_t length,
@@ -185,7 +185,7 @@ struct Context {
 		touch(outlet);
 		outlet.slots.publish_shared(slot, shared, length, key, source);
 		if (observer) [[unlikely]]
-			observer->sent(outlet, *slot, length, source.value);
+			observe_sent(outlet, *slot, length, source);
 	}
 
 	// The changes of the key table that withdraw a right. If the change succeeds, it also revokes
@@ -248,6 +248,12 @@ struct Context {
 	}
 
 private:
+	// Not inlined, so that publish() stays small where there is no observer.
+	[[gnu::cold, gnu::noinline]] void observe_sent(
+		Outlet& outlet, const wire::Slot& slot, std::uint32_t length, wire::Qpn source) {
+		observer->sent(outlet, slot, length, source.value);
+	}
+
 	// A pass must not fail half-way: an element that finds no memory is left out.
 	template <class Element> static bool append(std::vector<Element>& to, const Element& element) noexcept {
 		try {
