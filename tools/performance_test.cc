@@ -31,7 +31,7 @@ struct Options {
 	scale::RunOptions run;
 	double think_ms = 10, stagger_ms = 0, hold_s = 0, duration_s = 0, timeout_s = 60, connect_timeout_s = 120;
 	double wait_s = 0;
-	std::string server, engine = "epoll", transport = "rdma", connect = "tls-psn", json;
+	std::string server, engine = "epoll", transport = "rdma", connect = "tls-psn", json, device;
 	bool verbose = false;
 	channel::TrustOptions trust;
 	std::string command_line;
@@ -192,7 +192,7 @@ int run(Options& options) {
 		swarm.wish.both_ends_on_this_host = swarm.wish.both_ends_on_this_host && async::is_loopback(*address);
 		addresses.push_back(*address);
 	}
-	swarm.wish.device = channel::device_towards(addresses);
+	swarm.wish.device = options.device.empty() ? channel::device_towards(addresses) : options.device;
 
 	// With --json - standard output belongs to the JSON.
 	std::FILE* const out = options.json == "-" ? stderr : stdout;
@@ -287,6 +287,7 @@ void add_options(CLI::App& app, Options& options) {
 		   "--connect", options.connect, "Way in which RDMA clients connect: over TCP or by rdma_cm, both with TLS")
 		->capture_default_str()
 		->check(CLI::IsMember({"tls-psn", "rdmacm"}));
+	app.add_option("--device", options.device, "RDMA device (default: the one that leads to the servers)");
 	app.add_option("--json", options.json, "Write a JSON table like that of verbena bench scale (- is standard output)")
 		->type_name("FILE");
 	app.add_option("--metrics", options.run.metrics,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/channel/transports_by_address.h"
 #include "lib/rpc/protection.h"
 
 namespace verbena::rpc {
@@ -112,7 +113,9 @@ Task<err_code> ClientConnection::open(Target target) {
 	if (target_.ibv) {
 		const auto address = async::resolve(host, 9001);
 		if (!address) co_return failed(address.error());
-		const lib::DeviceRequest wish{.device = target_.ibv->device,
+		const bool is_chosen_here = target_.ibv->device.empty() && !target_.ibv->gid_index;
+		const lib::DeviceRequest wish{
+			.device = is_chosen_here ? channel::device_towards({&*address, 1}) : target_.ibv->device,
 			.gid_index = target_.ibv->gid_index,
 			.both_ends_on_this_host = async::is_loopback(*address)};
 		const auto numbers = target_.ibv->rc();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "lib/channel/transports_by_address.h"
 #include "lib/rpc/protection.h"
+#include "lib/verbs/local_device.h"
 
 namespace verbena::rpc {
 namespace {
@@ -96,7 +98,8 @@ err_code Server::open() {
 		if (ibv_) {
 			const auto numbers = ibv_->rc();
 			if (!numbers) return fail(errc::open_error, numbers.error());
-			const lib::DeviceRequest wish{.device = ibv_->device,
+			const bool is_chosen_here = ibv_->device.empty() && !ibv_->gid_index;
+			const lib::DeviceRequest wish{.device = is_chosen_here ? lib::device_at(where->get()) : ibv_->device,
 				.gid_index = ibv_->gid_index,
 				.both_ends_on_this_host = async::is_loopback(*where)};
 			const auto opened = on_thread(worker.thread, [&] { return worker.thread.transport(wish, *numbers); });
@@ -105,8 +108,8 @@ err_code Server::open() {
 		}
 		homes.push_back({.loop = &worker.thread.loop(),
 			.transport = worker.transport,
-			.deliver = [this, &worker](
-						   std::unique_ptr<channel::Channel> channel) { take(worker, std::move(channel)); }});
+			.deliver = [this, &worker](std::unique_ptr<channel::Channel> channel) { take(worker, std::move(channel)); },
+			.transport_at = transports_at(worker, *where)});
 	}
 	channel::AcceptorOptions options{.protection = channel::ClearText{}, .tcp = config_.tcp};
 	options.clear_advice = "call init_ibv() or init_ssl() in this server, before it starts";
@@ -124,6 +127,19 @@ err_code Server::open() {
 	port_ = acceptor_->port();
 	acceptor_->start();
 	return errc::ok;
+}
+
+// A server at all addresses serves each client over the device at whose address the client arrives,
+// unless init_ibv() names the device.
+std::function<channel::RcTransport&(const async::Address&)> Server::transports_at(
+	Worker& worker, const async::Address& where) {
+	if (!ibv_ || !async::is_wildcard(where) || !ibv_->device.empty() || ibv_->gid_index) return {};
+	const auto open = [this, &worker](const std::string& device) -> channel::RcTransport* {
+		const auto opened = worker.thread.transport({.device = device}, *ibv_->rc());
+		return opened ? *opened : nullptr;
+	};
+	auto transports = std::make_shared<channel::TransportsByAddress>(*worker.transport, open);
+	return [transports](const async::Address& local) -> channel::RcTransport& { return transports->at(local); };
 }
 
 // Called on the worker's thread with a connection that is set up.

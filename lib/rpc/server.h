@@ -20,6 +20,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -136,6 +137,9 @@ private:
 	void serve();  // accepts connections until request_stop()
 	void drain();  // ends all connections and threads
 	async::Task<void> until_drained(Nanoseconds deadline, bool& drained);
+	// Chooses the transport of a client by the address at which it arrives; empty: there is one.
+	std::function<channel::RcTransport&(const async::Address&)> transports_at(
+		Worker& worker, const async::Address& where);
 	// Serves a new connection, on its worker's thread.
 	void take(Worker& worker, std::unique_ptr<channel::Channel> channel);
 

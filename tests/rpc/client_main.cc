@@ -2,9 +2,9 @@
 // outcome of one call, stream or attachment, and then of a plain call: "ok" and the result, or the
 // error's code and text.
 //
-//     rpc_test_client PORT call|attachment|stream SECONDS
+//     rpc_test_client PORT|ADDRESS:PORT call|attachment|stream SECONDS [rdma]
 //
-// SECONDS is the timeout for connecting and for the first call.
+// SECONDS is the timeout for connecting and for the first call. The default address is 127.0.0.1.
 #include <verbena/rpc.h>
 
 #include <array>
@@ -43,10 +43,13 @@ Lazy<std::string> read_items(Client& client, std::chrono::seconds patience) {
 	co_return ended ? "ok " + std::to_string(items) : words(ended.error());
 }
 
-Lazy<void> run(std::string port, std::string what, std::chrono::seconds patience) {
+Lazy<void> run(std::string server, std::string what, std::chrono::seconds patience, bool rdma) {
 	Client client;
+	if (rdma) client.init_ibv();
 	client.init_config({.connect_timeout_duration = patience, .request_timeout_duration = patience});
-	if (auto failed = co_await client.connect("127.0.0.1:" + port); failed) {
+	// Named, because GCC 12 destroys a conditional temporary within co_await twice.
+	const std::string address = server.find(':') != std::string::npos ? server : "127.0.0.1:" + server;
+	if (auto failed = co_await client.connect(address); failed) {
 		std::printf("error %d %s\n", static_cast<int>(failed.val()), client.error_text().c_str());
 		co_return;
 	}
@@ -60,5 +63,5 @@ Lazy<void> run(std::string port, std::string what, std::chrono::seconds patience
 }
 
 int main(int, char** arguments) {
-	syncAwait(run(arguments[1], arguments[2], std::chrono::seconds(std::stoi(arguments[3]))));
+	syncAwait(run(arguments[1], arguments[2], std::chrono::seconds(std::stoi(arguments[3])), arguments[4] != nullptr));
 }

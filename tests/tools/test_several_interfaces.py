@@ -1,11 +1,12 @@
 """Servers and clients on hosts with several network interfaces, each of which is an RDMA device."""
 
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 from namespaces import INTERFACES as WIRES
-from programs import ADDRESSES, NamespacePair, NotPermitted, Program, Programs, Ran, wait_until
+from programs import ADDRESSES, BUILD, NamespacePair, NotPermitted, Program, Programs, Ran, wait_until
 from test_kv import lines
 
 PORT = 7474
@@ -86,6 +87,32 @@ def test_a_store_at_all_addresses_serves_clients_of_both_hosts(programs: Program
     for side, address in ((0, "127.0.0.1"), (0, ADDRESSES[0]), (1, ADDRESSES[0])):
         ran = store(programs, hosts, side, address)
         assert ran.status == 0 and ran.out == "value\n", ran
+
+
+def test_an_rpc_server_at_all_addresses_uses_the_device_at_which_a_client_arrives(hosts: NamespacePair) -> None:
+    server = subprocess.Popen(
+        hosts.inside(0, [str(BUILD / "bench" / "rpc_test_server"), "1", "rdma-any"]),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        port = int(server.stdout.readline())
+        for address in (ADDRESSES[0], SECOND[0]):
+            words = [str(BUILD / "verbena"), "run", "--", str(BUILD / "bench" / "rpc_test_client")]
+            ran = subprocess.run(
+                hosts.inside(1, [*words, f"{address}:{port}", "call", "10", "rdma"]),
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert ran.stdout == "ok hello\nok again\n", (address, ran)
+            # Now the client's host reaches the second address only.
+            hosts.ip(1, f"link set {WIRES[1]} down")
+    finally:
+        server.stdin.close()
+        server.wait(timeout=20)
 
 
 @pytest.mark.parametrize("program", ["echo_server", "kv_server"])

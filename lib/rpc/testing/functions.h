@@ -259,6 +259,7 @@ inline void register_all(Server& server, Counter& counter) {
 		&counter);
 	server.register_handler<&Counter::read>(&counter, "how many");
 	server.register_handler<add>("sum");
+	server.register_handler<echo>("echo");
 	server.register_handler<own>(4711u);
 	server.register_handler<wait_ms>(4712u);
 	server.register_handler<at_once>(4713u);

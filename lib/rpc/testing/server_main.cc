@@ -9,6 +9,7 @@
 //     tcp-old                   without streams, as a server of protocol level 1
 //     tcp-wide                  TCP in plain text with the default limits
 //     tcp-any                   TCP in plain text at all addresses of the host
+//     rdma-any                  RDMA at all addresses of the host, by the devices of the addresses
 //     rpc_test_server --print-config    prints the default limits
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +26,7 @@ int main(int, char** arguments) {
 		return 0;
 	}
 	const std::string transport = arguments[2];
-	Server server({.address = transport == "tcp-any" ? "0.0.0.0" : "127.0.0.1",
+	Server server({.address = transport.ends_with("-any") ? "0.0.0.0" : "127.0.0.1",
 		.port = static_cast<std::uint16_t>(arguments[3] != nullptr ? std::atoi(arguments[3]) : 0),
 		.thread_num = static_cast<unsigned>(std::atoi(arguments[1])),
 		.limits = transport == "tcp-wide" ? ConnectionLimits()
@@ -38,6 +39,7 @@ int main(int, char** arguments) {
 	if (transport == "rdma-own") ibv.recv_mode = recv_mode_t::per_connection;
 	if (transport == "rdma-wait" || transport == "rdma-close") ibv.buffer_pool_config.max_memory_usage = 12 << 20;
 	if (transport == "rdma-close") ibv.watermark = verbena::channel::Watermark::close;
+	if (transport == "rdma-any") ibv.device.clear();
 	if (transport.starts_with("rdma") || transport == "both") server.init_ibv(ibv);
 	if (transport == "tls") server.init_ssl();
 	const Server::Started started = server.async_start();
