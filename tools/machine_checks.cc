@@ -1,6 +1,7 @@
 #include "tools/machine_checks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -10,11 +11,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/descriptor.h"
 #include "base/private_folder.h"
@@ -135,6 +139,35 @@ Finding check_kernel_devices() {
 	return {"kernel RDMA modules", Level::good, loaded.empty() ? "none loaded (none is needed)" : loaded, ""};
 }
 
+// The entries of a folder as a program without the NIC sees them: in this one, files of the devices
+// are the NIC's (nic/presence).
+std::optional<std::vector<std::string>> entries_of(const char* folder) {
+	std::FILE* const list = popen(fmt::format("ls -1A {} 2>/dev/null", folder).c_str(), "re");
+	if (list == nullptr) return std::nullopt;
+	std::vector<std::string> names(1);
+	for (int c; (c = std::fgetc(list)) != EOF;) {
+		if (c == '\n') names.emplace_back();
+		else names.back() += static_cast<char>(c);
+	}
+	names.pop_back();
+	return pclose(list) == 0 ? std::optional(names) : std::nullopt;
+}
+
+std::string listed(const char* folder) {
+	const auto names = entries_of(folder);
+	if (!names) return fmt::format("there is no {}", folder);
+	return names->empty() ? fmt::format("{} is empty", folder)
+						  : fmt::format("{} has {}", folder, fmt::join(*names, " "));
+}
+
+// Where libibverbs looks for devices in a program that runs without the NIC.
+Finding check_devices_without_the_nic() {
+	return {"devices without 'verbena run'", Level::good,
+		fmt::format(
+			"{}; {}; {}", listed("/sys/class/infiniband"), listed("/dev/infiniband"), listed("/etc/libibverbs.d")),
+		""};
+}
+
 }  // namespace
 
 Finding check_devices() {
@@ -159,7 +192,7 @@ Finding check_devices() {
 
 Findings check_network_and_limits() {
 	return {check_wire_port(), check_names(), check_private_folder(), check_receive_buffer(), check_descriptors(),
-		check_processor(), check_kernel_devices()};
+		check_processor(), check_kernel_devices(), check_devices_without_the_nic()};
 }
 
 }  // namespace verbena::tools

@@ -49,6 +49,15 @@ def test_a_machine_that_refuses_nothing_has_no_finding_about_system_calls(progra
     assert {levels[refused.subject] for refused in REFUSALS if refused.subject != "io_uring"} == {"ok"}, levels
 
 
+def test_the_places_where_libibverbs_looks_are_listed_without_the_nics_own_devices(programs: Programs) -> None:
+    result = json.loads(programs.run("verbena", "doctor", "--json").out)
+    seen = next(each["seen"] for each in result["findings"] if each["subject"] == "devices without 'verbena run'")
+    for folder in ("/sys/class/infiniband", "/dev/infiniband", "/etc/libibverbs.d"):
+        there = sorted(os.listdir(folder)) if os.path.isdir(folder) else None
+        word = f"there is no {folder}" if there is None else f"{folder} has {' '.join(there)}" if there else "is empty"
+        assert word in seen, seen
+
+
 USER = 60009
 
 
