@@ -10,6 +10,7 @@
 #include "nic/engine/link.h"
 #include "nic/trace/trace.h"
 #include "nic/transport/diagnose.h"
+#include "nic/transport/requester.h"
 #include "nic/transport/retry_timer.h"
 
 namespace verbena::engine {
@@ -184,6 +185,42 @@ void add_local_fault(Sentence& s, Context& context, const QueuePair& qp, SendWqe
 	add_key_cause(s, "lkey", d.detail, d, segment.address, segment.length);
 }
 
+void add_bind_fault(Sentence& s, const Context& context, const QueuePair& qp, const SendWqe& wqe) {
+	const memory::KeyTable::Binding binding = transport::binding_of(wqe, qp);
+	const auto fault = context.keys.diagnose(binding);
+	switch (fault.kind) {
+		using enum memory::KeyTable::BindFault::Kind;
+		case window_unknown:
+			s.add("the window was deallocated (ibv_dealloc_mw(3)) before its bind was executed");
+			break;
+		case other_window:
+			s.add(
+				"the new rkey 0x%x is not of the window with rkey 0x%x; it may differ in the low 8 bits only "
+				"(ibv_inc_rkey(3))",
+				binding.new_key, binding.window_key);
+			break;
+		case still_bound:
+			s.add("the window of type 2 is bound; invalidate it first (IBV_WR_LOCAL_INV, ibv_post_send(3))");
+			break;
+		case no_bytes: s.add("a window of type 2 cannot be bound to 0 bytes; IBV_WR_LOCAL_INV unbinds it"); break;
+		case region_unknown: s.add("the memory region was deregistered before the bind was executed"); break;
+		case domain: s.add("window and region are of two protection domains; create both on one ibv_pd"); break;
+		case no_bind_right:
+			s.add("the region ").add_range(fault.begin, fault.end);
+			s.add(" lacks IBV_ACCESS_MW_BIND; register it with that access flag (ibv_reg_mr(3))");
+			break;
+		case bounds:
+			s.add("the window would be ").add_range(binding.address, binding.address + binding.length);
+			s.add(", and the region is ").add_range(fault.begin, fault.end);
+			break;
+		case no_local_write:
+			s.add("the window would allow remote writes or atomics, and the region ").add_range(fault.begin, fault.end);
+			s.add(" lacks LOCAL_WRITE (ibv_bind_mw(3))");
+			break;
+		case none: s.add("the window could not be bound (ibv_bind_mw(3))"); break;
+	}
+}
+
 void add_not_ready(Sentence& s, const QueuePair& qp) {
 	const transport::QueuePairAttributes& a = qp.cold->attributes;
 	s.add(
@@ -217,9 +254,14 @@ void explain_failure(Context& context, const QueuePair& qp, const SendWqe* wqe, 
 	switch (status) {
 		case Status::local_protection: add_local_fault(s, context, qp, const_cast<SendWqe&>(*wqe)); break;
 		case Status::local_qp_operation:
-			s.add("max_rd_atomic is 0, so no READ or atomic can be sent, or the key cannot be invalidated");
+			if (wqe->opcode == queues::SendOpcode::local_invalidate)
+				s.add(
+					"rkey 0x%x names no window of type 2 that is bound to this queue pair, and nothing else can be "
+					"invalidated",
+					wqe->immediate);
+			else s.add("max_rd_atomic is 0, so no READ or atomic can be sent (ibv_modify_qp(3))");
 			break;
-		case Status::window_bind: s.add("the window cannot be bound to this region (ibv_bind_mw(3))"); break;
+		case Status::window_bind: add_bind_fault(s, context, qp, *wqe); break;
 		case Status::retry_exceeded:
 			add_peer(s, qp);
 			add_silence(s, qp);

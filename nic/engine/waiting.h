@@ -49,6 +49,11 @@ struct BlockingCall {
 	bool slept = false, readable = false, rung = false;
 	int error = 0;  // an errno value
 
+	// The verb's own: when it first wanted to sleep (0: not known), and whether it has said why the
+	// sleep may never end.
+	Nanoseconds began = 0;
+	bool is_explained = false;
+
 	// The thread's own signal mask, if its signals are held, and its own state of cancellation.
 	sigset_t own_mask;
 	bool signals_held = false;

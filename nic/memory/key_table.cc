@@ -14,7 +14,7 @@ KeyTable::Entry* KeyTable::find(std::uint32_t key) {
 	return const_cast<Entry*>(static_cast<const KeyTable*>(this)->find(key));
 }
 
-KeyTable::Entry* KeyTable::find_window(std::uint32_t key) {
+const KeyTable::Entry* KeyTable::find_window(std::uint32_t key) const {
 	const std::uint32_t index = (key >> 8) ^ index_mask_;
 	return index < entries_.size() && entries_[index].kind == Kind::window ? &entries_[index] : nullptr;
 }
@@ -100,32 +100,43 @@ void KeyTable::unbind(Entry& window) {
 }
 
 bool KeyTable::deallocate_window(std::uint32_t key) {
-	Entry* entry = find_window(key);
+	auto* entry = const_cast<Entry*>(find_window(key));
 	if (!entry) return false;
 	unbind(*entry);
 	release(*entry);
 	return true;
 }
 
+// The rules of a bind (IBA 10.6.7): same protection domain, a region that permits windows, a range
+// inside it, and no remote write without local write.
+KeyTable::BindFault KeyTable::diagnose(const Binding& b) const {
+	using enum BindFault::Kind;
+	const Entry* window = find_window(b.window_key);
+	if (!window) return {.kind = window_unknown};
+	if (b.new_key >> 8 != b.window_key >> 8) return {.kind = other_window};
+	if (b.qpn && window->bound) return {.kind = still_bound};
+	if (b.length == 0) return {.kind = b.qpn ? no_bytes : none};
+	const Entry* region = find(b.region_key);
+	if (!region || region->kind != Kind::region) return {.kind = region_unknown};
+	if (region->protection_domain != window->protection_domain) return {.kind = domain};
+	BindFault fault{.begin = region->begin, .end = region->end};
+	if (!(region->access & window_bind)) fault.kind = no_bind_right;
+	else if (b.address < region->begin || b.address > region->end || b.length > region->end - b.address)
+		fault.kind = bounds;
+	else if ((b.access & (remote_write | remote_atomic)) && !(region->access & local_write))
+		fault.kind = no_local_write;
+	return fault;
+}
+
 bool KeyTable::bind(const Binding& b) {
-	Entry* window = find_window(b.window_key);
-	if (!window || b.new_key >> 8 != b.window_key >> 8) return false;
-	// Type 2: a bound window must be invalidated first, and a bind of no bytes is no way to do it.
-	if (b.qpn && (window->bound || b.length == 0)) return false;
+	if (diagnose(b).kind != BindFault::Kind::none) return false;
+	auto* window = const_cast<Entry*>(find_window(b.window_key));
+	unbind(*window);
 	if (b.length == 0) {
-		unbind(*window);
 		window->key = b.new_key;
 		return true;
 	}
-	// The rules of a bind (IBA 10.6.7): same protection domain, a region that permits windows, a
-	// range inside it, and no remote write without local write.
 	const Entry* region = find(b.region_key);
-	if (!region || region->kind != Kind::region || region->protection_domain != window->protection_domain) return false;
-	if (!(region->access & window_bind)) return false;
-	if (b.address < region->begin || b.address > region->end || b.length > region->end - b.address) return false;
-	if ((b.access & (remote_write | remote_atomic)) && !(region->access & local_write)) return false;
-
-	unbind(*window);
 	const auto region_index = static_cast<std::uint32_t>(region - entries_.data());
 	++entries_[region_index].windows;
 	window->bound = true;

@@ -85,6 +85,24 @@ public:
 	bool deallocate_window(std::uint32_t key);
 	// Returns false, without effect, on a bind error (IBA 10.6.7).
 	bool bind(const Binding&);
+	// Why bind() would fail: the first of these that holds. none: it would not.
+	struct BindFault {
+		enum class Kind : std::uint8_t {
+			none,
+			window_unknown,  // it was deallocated
+			other_window,  // the new key differs in more than its tag
+			still_bound,  // a type-2 window must be invalidated first
+			no_bytes,  // a type-2 window is unbound by invalidation alone
+			region_unknown,
+			domain,
+			no_bind_right,  // the region lacks window_bind
+			bounds,
+			no_local_write  // the window would have remote write without the region's local write
+		};
+		Kind kind = Kind::none;
+		std::uint64_t begin = 0, end = 0;  // the region, from no_bind_right on
+	};
+	BindFault diagnose(const Binding&) const;
 	// Unbinds a type-2 window that is bound to the accessor's queue pair (IBA 10.6.7). Returns
 	// false if `key` does not name such a window.
 	bool invalidate(std::uint32_t key, Accessor accessor);
@@ -137,7 +155,7 @@ private:
 
 	bool fill(RegionCache&, std::uint32_t key, std::uint8_t access, Accessor) const;
 	Entry* find(std::uint32_t key);
-	Entry* find_window(std::uint32_t key);  // ignores the tag
+	const Entry* find_window(std::uint32_t key) const;  // ignores the tag
 	const Entry* find(std::uint32_t key) const;
 	std::uint32_t allocate(Kind, std::uint32_t protection_domain);
 	void unbind(Entry&);

@@ -98,6 +98,9 @@ public:
 		return false;
 	}
 
+	// Under the engine's lock. The request that no event has answered yet.
+	Armed armed() const { return armed_; }
+
 	// Under the engine's lock and `lock`. Changes the capacity to `entries`, rounded up to a power
 	// of two, and keeps the completions in the queue. Returns false, without effect, if they do not
 	// fit.

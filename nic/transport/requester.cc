@@ -246,8 +246,7 @@ Sent run_local(Context& context, QueuePair& qp, SendWqe& wqe) {
 			fail_here(context, qp, Status::local_qp_operation);
 			return Sent::stopped;
 		}
-	} else if (!context.bind({wqe.bind.window_key, wqe.bind.new_key, wqe.bind.region_key, wqe.bind.address,
-				   wqe.bind.length, wqe.bind.access, wqe.bind.any_qp ? 0 : qp.qpn})) {
+	} else if (!context.bind(binding_of(wqe, qp))) {
 		fail_here(context, qp, Status::window_bind);
 		return Sent::stopped;
 	}

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "nic/transport/context.h"
+#include "nic/transport/queue_pair.h"
 
 namespace verbena::transport {
 
@@ -15,6 +16,12 @@ namespace verbena::transport {
 // each packet straight into a slot of the outlet. A WQE that was sent in part continues there at
 // the next call.
 void transmit(Context&, QueuePair&);
+
+// The bind that a send request asks for.
+inline memory::KeyTable::Binding binding_of(const queues::SendWqe& wqe, const QueuePair& qp) {
+	return {wqe.bind.window_key, wqe.bind.new_key, wqe.bind.region_key, wqe.bind.address, wqe.bind.length,
+		wqe.bind.access, wqe.bind.any_qp ? 0 : qp.qpn};
+}
 
 // To call when the outlet may have room again. Transmits for the QPs on its waiting list, oldest
 // first; drops their UD and UC messages if the outlet has been full for longer than

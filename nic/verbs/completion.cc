@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "nic/verbs/checked.h"
 #include "nic/verbs/limits.h"
+#include "nic/verbs/overdue.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 #include "nic/verbs/strict.h"
@@ -47,7 +48,14 @@ ibv_cq* make_cq(
 	cq->engine = SoftContext::of(context).engine;
 	cq->queue = std::make_unique<queues::CompletionQueue>(entries);
 	cq->queue->user = cq.get();
-	if (channel) SoftChannel::of(channel).events.reserve_place();
+	if (channel) {
+		SoftChannel& soft_channel = SoftChannel::of(channel);
+		{
+			const std::lock_guard lock(soft_channel.queues_mutex);
+			soft_channel.queues.reserve(soft_channel.queues.size() + 1);
+		}
+		soft_channel.events.reserve_place();
+	}
 	ibv_cq_ex& c = cq->public_cq;
 	c.context = context;
 	c.channel = channel;
@@ -56,7 +64,10 @@ ibv_cq* make_cq(
 	pthread_mutex_init(&c.mutex, nullptr);
 	pthread_cond_init(&c.cond, nullptr);
 	if (channel) {
-		++SoftChannel::of(channel).users;
+		SoftChannel& soft_channel = SoftChannel::of(channel);
+		const std::lock_guard lock(soft_channel.queues_mutex);
+		soft_channel.queues.push_back(cq->cq());
+		++soft_channel.users;
 		++channel->refcnt;
 	}
 	fill_extended_poll(*cq);
@@ -128,12 +139,22 @@ int destroy_cq(engine::BlockingCall& call, ibv_cq* public_cq) {
 	});
 	// ibv_destroy_cq(3): waits until every fetched event has been acknowledged. The queue is whole
 	// until then, for a thread that is cancelled here and destroys it later.
-	const bool complete = cq.acknowledged.reached(cq.public_cq.mutex, call, [&] {
-		return cq.public_cq.comp_events_completed == cq.delivered.completions &&
-			cq.public_cq.async_events_completed == cq.delivered.asynchronous;
-	});
+	const bool complete = cq.acknowledged.reached(
+		cq.public_cq.mutex, call,
+		[&] {
+			return cq.public_cq.comp_events_completed == cq.delivered.completions &&
+				cq.public_cq.async_events_completed == cq.delivered.asynchronous;
+		},
+		[&] {
+			explain_unacknowledged("ibv_destroy_cq", cq.delivered.completions - cq.public_cq.comp_events_completed,
+				cq.delivered.asynchronous - cq.public_cq.async_events_completed);
+		});
 	if (!complete) return 0;
 	if (channel) {
+		{
+			const std::lock_guard lock(SoftChannel::of(channel).queues_mutex);
+			std::erase(SoftChannel::of(channel).queues, public_cq);
+		}
 		SoftChannel::of(channel).events.release_place();
 		--SoftChannel::of(channel).users;
 		--channel->refcnt;
@@ -156,7 +177,10 @@ int get_cq_event(engine::BlockingCall& call, ibv_comp_channel* channel, ibv_cq**
 	if (SoftContext::of(channel->context).dead)
 		return log::refuse(EIO, "ibv_get_cq_event: the device was opened before fork(), by the parent"), -1;
 	engine::Engine& engine = *SoftContext::of(channel->context).engine;
-	if (!SoftChannel::of(channel).events.pop(*public_cq, engine, call)) return -1;
+	if (!SoftChannel::of(channel).events.pop(*public_cq, engine, call)) {
+		if (call.sleep != engine::BlockingCall::Sleep::none) watch_for_lost_wakeup(call, channel);
+		return -1;
+	}
 	SoftCq& cq = SoftCq::of(*public_cq);
 	// From here on a completion raises another event. This read-modify-write makes every completion
 	// visible whose event was left to the one that is being fetched.

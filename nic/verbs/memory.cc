@@ -2,9 +2,11 @@
 #include <cerrno>
 #include <memory>
 
+#include "base/kept_errno.h"
 #include "base/log.h"
 #include "nic/engine/boundary.h"
 #include "nic/heap/heap.h"
+#include "nic/memory/mapped.h"
 #include "nic/verbs/adverse_path.h"
 #include "nic/verbs/checked.h"
 #include "nic/verbs/direct.h"
@@ -59,6 +61,27 @@ void unshare(memory::SharedRegions& shared, const SoftMr& mr) {
 	if (mr.backing) shared.remove(reinterpret_cast<std::uint64_t>(mr.public_mr.addr), mr.backing->file);
 }
 
+// The first page that is not mapped, for regions that hardware pins: those without on-demand
+// paging.
+std::optional<std::uint64_t> unmapped(std::uint64_t begin, std::size_t length, unsigned access) {
+	if (access & IBV_ACCESS_ON_DEMAND) return std::nullopt;
+	const KeptErrno kept;
+	return memory::first_unmapped(begin, begin + length);
+}
+
+int refuse_unmapped(const char* verb, std::uint64_t begin, std::size_t length, std::uint64_t missing) {
+	const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
+	return log::refuse(EFAULT,
+		"%s: of [0x%llx, 0x%llx) the page at 0x%llx is not mapped; was the memory freed, or is the length that of "
+		"another buffer?",
+		verb, number(begin), number(begin + length), number(missing));
+}
+
+// On-demand paging pins nothing.
+std::optional<PinnedMemory> pin(std::uint64_t begin, std::size_t length, unsigned access) {
+	return access & IBV_ACCESS_ON_DEMAND ? PinnedMemory() : PinnedMemory::pin(begin, length);
+}
+
 }  // namespace
 
 ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned int access) {
@@ -76,7 +99,12 @@ ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_
 	if (!implicit && (begin + length < begin || iova + length < iova))
 		return log::refuse(EINVAL, "ibv_reg_mr: %zu bytes at %p pass the end of the address space", length, address),
 			   nullptr;
+	if (const auto missing = unmapped(begin, length, access))
+		return refuse_unmapped("ibv_reg_mr", begin, length, *missing), nullptr;
+	auto pinned = pin(begin, length, access);
+	if (!pinned) return refuse_pinned("ibv_reg_mr", length), nullptr;
 	auto mr = std::make_unique<SoftMr>();
+	mr->pinned = std::move(*pinned);
 	mr->access = access;
 	mr->iova = iova;
 	ibv_mr& m = mr->public_mr;
@@ -132,6 +160,16 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	const std::size_t new_length = translation ? length : m.length;
 	const std::uint64_t new_iova = translation ? reinterpret_cast<std::uint64_t>(address) : mr.iova;
 	const unsigned new_access = flags & IBV_REREG_MR_CHANGE_ACCESS ? static_cast<unsigned>(access) : mr.access;
+	const auto new_begin = reinterpret_cast<std::uint64_t>(new_address);
+	if (const auto missing = unmapped(new_begin, new_length, new_access)) {
+		refuse_unmapped("ibv_rereg_mr", new_begin, new_length, *missing);
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	auto pinned = pin(new_begin, new_length, new_access);
+	if (!pinned) {
+		refuse_pinned("ibv_rereg_mr", new_length);
+		return IBV_REREG_MR_ERR_INPUT;
+	}
 	const bool done = SoftContext::of(m.context).engine->control([&](adapter::ChannelAdapter& adapter) {
 		transport::Context& context = adapter.context();
 		if (!context.reregister(m.rkey, registration(new_pd, new_address, new_length, new_iova, new_access)))
@@ -148,6 +186,7 @@ int rereg_mr(ibv_mr* public_mr, int flags, ibv_pd* pd, void* address, std::size_
 	await_peers_of_region(*SoftContext::of(m.context).engine, mr);
 	--SoftPd::of(m.pd).users;
 	++SoftPd::of(new_pd).users;
+	mr.pinned = std::move(*pinned);
 	m.pd = new_pd;
 	m.addr = new_address;
 	m.length = new_length;

@@ -28,6 +28,7 @@
 #include "nic/engine/shared_files.h"
 #include "nic/verbs/acknowledgements.h"
 #include "nic/verbs/event_queue.h"
+#include "nic/verbs/pinned_memory.h"
 
 // Macros of verbs.h that would rename functions of ours.
 #undef ibv_query_port
@@ -114,6 +115,7 @@ struct SoftMr {
 	std::uint32_t access = 0;  // ibv_access_flags
 	std::uint64_t iova = 0;  // the address of the first byte as users of the key name it
 	std::optional<engine::Backing> backing;  // the file that holds the memory, if peers can map it
+	PinnedMemory pinned;  // under a profile
 
 	static SoftMr& of(ibv_mr* mr) { return *reinterpret_cast<SoftMr*>(mr); }
 };
@@ -127,6 +129,8 @@ struct SoftChannel {
 	ibv_comp_channel public_channel{};
 	EventQueue<ibv_cq*> events;
 	std::atomic<int> users{0};
+	std::vector<ibv_cq*> queues;  // those that use the channel
+	std::mutex queues_mutex;
 
 	static SoftChannel& of(ibv_comp_channel* channel) { return *reinterpret_cast<SoftChannel*>(channel); }
 };

@@ -12,6 +12,7 @@
 #include "nic/verbs/direct.h"
 #include "nic/verbs/limits.h"
 #include "nic/verbs/modify_reason.h"
+#include "nic/verbs/overdue.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 #include "nic/verbs/strict.h"
@@ -56,8 +57,8 @@ void grant(ibv_qp_cap& cap, bool shared_receives) {
 		return is_strict() ? wanted : depth.granted(wanted);
 	};
 	cap.max_send_sge = std::max(cap.max_send_sge, 1u);
-	cap.max_send_wr = std::max(
-		entries(profile::send_depth(most, cap.max_send_sge, cap.max_inline_data), cap.max_send_wr), 1u);
+	cap.max_send_wr =
+		std::max(entries(profile::send_depth(most, cap.max_send_sge, cap.max_inline_data), cap.max_send_wr), 1u);
 	cap.max_recv_sge = shared_receives ? 0 : std::max(cap.max_recv_sge, 1u);
 	cap.max_recv_wr = shared_receives ? 0 : entries(profile::receive_depth(most, cap.max_recv_sge), cap.max_recv_wr);
 	if (is_strict() || most.grants == profile::Inline::as_asked) return;
@@ -390,7 +391,10 @@ int destroy_qp(engine::BlockingCall& call, ibv_qp* public_qp) {
 		return element_of(event) == Element::qp && event.element.qp == public_qp;
 	});
 	const auto all = [&] { return public_qp->events_completed == sqp.delivered.asynchronous; };
-	if (!sqp.acknowledged.reached(public_qp->mutex, call, all)) return 0;
+	const auto overdue = [&] {
+		explain_unacknowledged("ibv_destroy_qp", 0, sqp.delivered.asynchronous - public_qp->events_completed);
+	};
+	if (!sqp.acknowledged.reached(public_qp->mutex, call, all, overdue)) return 0;
 	count_as_user(public_qp->pd, sqp.init, -1);
 	dispose(sqp);
 	return 0;

@@ -6,6 +6,7 @@
 #include "nic/verbs/checked.h"
 #include "nic/verbs/limits.h"
 #include "nic/verbs/objects.h"
+#include "nic/verbs/overdue.h"
 #include "nic/verbs/provider.h"
 
 namespace verbena::verbs {
@@ -89,7 +90,10 @@ int destroy_srq(engine::BlockingCall& call, ibv_srq* public_srq) {
 		return event.event_type == IBV_EVENT_SRQ_LIMIT_REACHED && event.element.srq == public_srq;
 	});
 	const auto all = [&] { return s.events_completed == srq.delivered.asynchronous; };
-	if (!srq.acknowledged.reached(s.mutex, call, all)) return 0;
+	const auto overdue = [&] {
+		explain_unacknowledged("ibv_destroy_srq", 0, srq.delivered.asynchronous - s.events_completed);
+	};
+	if (!srq.acknowledged.reached(s.mutex, call, all, overdue)) return 0;
 	--SoftPd::of(s.pd).users;
 	dispose(srq);
 	return 0;

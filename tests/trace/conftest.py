@@ -20,6 +20,15 @@ def traced(tmp_path: Path) -> Iterator[Traced]:
 
 
 @pytest.fixture(scope="session")
+def waits_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("waits") / "waits"
+    source = Path(__file__).with_name("waits.c")
+    flags = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
+    subprocess.run(["gcc", *flags, source, "-o", made, "-libverbs"], check=True, timeout=120)
+    return made
+
+
+@pytest.fixture(scope="session")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("failures") / "failures"
     source = Path(__file__).with_name("failures.cc")

@@ -135,6 +135,24 @@ struct Side {
 		wr.num_sge = 1;
 		if (ibv_post_recv(qp, &wr, &bad)) give_up("ibv_post_recv");
 	}
+	void post_bind() {
+		ibv_mw* const window = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+		if (!window) give_up("ibv_alloc_mw");
+		ibv_send_wr wr{}, *bad;
+		wr.wr_id = 77;
+		wr.opcode = IBV_WR_BIND_MW;
+		wr.send_flags = IBV_SEND_SIGNALED;
+		wr.bind_mw = {window, ibv_inc_rkey(window->rkey), {mr, own.address, 64, IBV_ACCESS_REMOTE_READ}};
+		if (ibv_post_send(qp, &wr, &bad)) give_up("ibv_post_send");
+	}
+	void post_invalidate(std::uint32_t rkey) {
+		ibv_send_wr wr{}, *bad;
+		wr.wr_id = 77;
+		wr.opcode = IBV_WR_LOCAL_INV;
+		wr.send_flags = IBV_SEND_SIGNALED;
+		wr.invalidate_rkey = rkey;
+		if (ibv_post_send(qp, &wr, &bad)) give_up("ibv_post_send");
+	}
 	void print_completion() {
 		ibv_wc wc{};
 		while (ibv_poll_cq(cq, 1, &wc) == 0) {}
@@ -204,6 +222,8 @@ void request(std::string_view row, int fd) {
 	else if (row == "unknown") s.post(IBV_WR_RDMA_WRITE, 64, to, rkey ^ 0x5500);
 	else if (row == "bounds") s.post(IBV_WR_RDMA_WRITE, 64, to + region_bytes - 16, rkey);
 	else if (row == "unaligned") s.post(IBV_WR_ATOMIC_FETCH_AND_ADD, 8, to + 4, rkey);
+	else if (row == "bind") s.post_bind();
+	else if (row == "invalidate") s.post_invalidate(s.mr->rkey);
 	else if (row == "local_key") s.post(IBV_WR_SEND, 64, 0, 0, 0xbad);
 	else if (row == "flush") {
 		for (int i = 0; i < 3; ++i) s.receive(64);

@@ -52,6 +52,15 @@ SITUATIONS = {
         "local protection error",
         r"SEND wr_id 77 on QP 0x\w+ failed with IBV_WC_LOC_PROT_ERR: segment 0 is wrong: lkey 0xbad names no",
     ),
+    "bind": (
+        "memory management operation error",
+        r"bind wr_id 77 on QP 0x\w+ failed with IBV_WC_MW_BIND_ERR: the region \[0x\w+, 0x\w+\) lacks "
+        r"IBV_ACCESS_MW_BIND; register it with that access flag",
+    ),
+    "invalidate": (
+        "local QP operation error",
+        r"local invalidate wr_id 77 on QP 0x\w+ failed with IBV_WC_LOC_QP_OP_ERR: rkey 0x\w+ names no window of type 2",
+    ),
     "exit": (
         "transport retry counter exceeded",
         r"failed with IBV_WC_RETRY_EXC_ERR: (process \d+|a process that has ended).* before it acknowledged",
