@@ -315,6 +315,7 @@ void ChannelAdapter::send_management() {
 		auto* const outlet = static_cast<Outlet*>(out.route.carrier);
 		if (!outlet || outlet->closed) return true;
 		if (outlet == full) return false;
+		if (context_.observer && context_.observer->holds_message()) return false;
 		if (send_management(*outlet, out)) return true;
 		full = outlet;
 		return false;

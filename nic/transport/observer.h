@@ -44,6 +44,9 @@ public:
 	virtual void waits(const QueuePair&, Waits, Nanoseconds pause) noexcept = 0;
 	// The queue pair is about to be destroyed or reset, or to enter the error state.
 	virtual void ends(QueuePair&) noexcept {}
+	// The next message of a connection's set-up or end is about to leave. True: it waits, and is
+	// asked for again in the next pass.
+	virtual bool holds_message() noexcept { return false; }
 	// A right to memory was withdrawn; the verb that did so has not returned yet.
 	virtual void withdrawn() noexcept {}
 
