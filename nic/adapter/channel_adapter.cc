@@ -235,8 +235,14 @@ void ChannelAdapter::transmit(QueuePair& qp) {
 
 void ChannelAdapter::handle_slot(
 	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
-	if (context_.observer && !context_.observer->arrived(from, slot, payload, addresses)) [[unlikely]]
-		return;
+	if (!context_.observer) [[likely]]
+		return dispatch(from, slot, payload, addresses);
+	if (context_.observer->arrived(from, slot, payload, addresses)) dispatch(from, slot, payload, addresses);
+	context_.observer->handled();
+}
+
+void ChannelAdapter::dispatch(
+	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	QueuePair* qp = table_.find(slot.destination());
 	if (!qp && slot.destination() == wire::multicast_qpn && facts.deth) [[unlikely]]
@@ -283,11 +289,13 @@ void ChannelAdapter::handle_shared(
 	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& shared_by) {
 	static constexpr wire::AddressPair no_addresses{};
 	if (context_.observer && !context_.observer->arrived(from, slot, payload, no_addresses)) [[unlikely]]
-		return;
+		return context_.observer->handled();
 	QueuePair* qp = table_.find(slot.destination());
 	if (!qp || !can_receive(*qp) || qp->type != QpType::rc || qp->outlet->peer != from.peer)
 		++context_.counters.dropped_wrong_state;
 	else transport::handle_shared_response(context_, *qp, slot, payload, shared_by);
+	if (context_.observer) [[unlikely]]
+		context_.observer->handled();
 }
 
 void ChannelAdapter::handle_ack(Outlet& from, wire::AckRecord record) {

@@ -158,6 +158,8 @@ private:
 	// only cost time.
 	static constexpr std::size_t prefetch_queue_pairs_min = 64;
 
+	void dispatch(
+		transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);
 	void forget(transport::QueuePair&);
 	void revoke_shared_payloads(transport::QueuePair&);
 	void reset(transport::QueuePair&);

@@ -206,6 +206,13 @@ bool Adversary::arrived(const transport::Outlet& from, const wire::Slot& slot, c
 	return true;
 }
 
+// The next bytes at the address of this payload are others: inline data of the program's, for
+// example, on a stack that was this library's.
+void Adversary::handled() noexcept {
+	arrival = {};
+	if (next_) next_->handled();
+}
+
 void Adversary::received(const queues::Completion& completion) noexcept {
 	placement_.drain(completion.qpn, Side::responder);
 	if (next_) next_->received(completion);

@@ -2,16 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "nic/adapter/adapter_fixture.h"
+#include "nic/memory/guarded_copy.h"
+
 namespace verbena::adversary {
 namespace {
 
-class AdversaryTest : public testing::Test {
+class AdversaryTest : public adapter::testing_tools::AdapterTest {
 protected:
 	Adversary make(const char* text) {
 		return {*parse(text), adapter, nullptr, [] {}, [this](const Decision& made) { decisions.push_back(made); }};
 	}
 
-	adapter::ChannelAdapter adapter{1};
 	std::vector<Decision> decisions;
 };
 
@@ -41,6 +45,27 @@ TEST_F(AdversaryTest, NoMessageOfAConnectionWaitsAtTheEndOfTheProcess) {
 TEST_F(AdversaryTest, WithoutTheKindNoMessageOfAConnectionWaits) {
 	Adversary adversary = make("3:tso:only=placement+datagrams");
 	for (int i = 0; i < 200; ++i) EXPECT_FALSE(adversary.holds_message());
+}
+
+// Regression: a program's inline data lay where the payload of the last packet had been, on the
+// stack of the thread, and were held back as if they had arrived: a message had other bytes.
+TEST_F(AdversaryTest, TheMemoryOfAPayloadIsTheProgramsAgainOnceItsPacketWasHandled) {
+	Adversary adversary = make("3:tso:only=placement");
+	adapter.context().observer = &adversary;
+	for (Nanoseconds now = 0; now < 20; ++now) {
+		transport::QueuePair& qp = connected();
+		std::array<std::byte, 256> payload{}, copy{};
+		wire::Slot slot = request(qp, 10);
+		slot.length = payload.size();
+		adapter.begin_pass(now);
+		adapter.handle_slot(outlet, slot, payload.data(), {});
+		adapter.finish_pass();
+		payload.fill(std::byte{7});
+		ASSERT_TRUE(memory::guarded_copy(copy.data(), payload.data(), payload.size()));
+		EXPECT_EQ(copy, payload);
+	}
+	EXPECT_TRUE(decisions.empty());
+	adapter.context().observer = nullptr;
 }
 
 }  // namespace

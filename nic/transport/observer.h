@@ -32,6 +32,8 @@ public:
 	// Before the packet is handled. False: the observer has taken it away, and it counts as lost.
 	virtual bool arrived(
 		const Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair&) noexcept = 0;
+	// The packet has been handled, or dropped: its payload is not there any more.
+	virtual void handled() noexcept {}
 	// Same host: an acknowledgement that is no packet.
 	virtual void acknowledged(const QueuePair&, std::uint8_t syndrome, wire::Psn24) noexcept = 0;
 	virtual void acknowledgement_arrived(const Outlet& from, const wire::AckRecord&) noexcept = 0;

@@ -124,6 +124,9 @@ void CheckedArrivals::received(const queues::Completion& completion) noexcept {
 
 // --- Passed on alone
 
+void CheckedArrivals::handled() noexcept {
+	if (next_) next_->handled();
+}
 void CheckedArrivals::acknowledgement_arrived(const transport::Outlet& from, const wire::AckRecord& record) noexcept {
 	if (next_) next_->acknowledgement_arrived(from, record);
 }

@@ -19,6 +19,7 @@ public:
 		const transport::Outlet&, const wire::Slot&, std::uint32_t length, std::uint32_t source) noexcept override;
 	bool arrived(const transport::Outlet& from, const wire::Slot&, const std::byte* payload,
 		const wire::AddressPair&) noexcept override;
+	void handled() noexcept override;
 	void acknowledged(const transport::QueuePair&, std::uint8_t syndrome, wire::Psn24) noexcept override;
 	void acknowledgement_arrived(const transport::Outlet&, const wire::AckRecord&) noexcept override;
 	void finished(const transport::QueuePair&, const queues::SendWqe&, queues::Status, bool direct) noexcept override;
