@@ -16,7 +16,6 @@
 #include <thread>
 
 #include "base/descriptor.h"
-#include "tools/child.h"
 #include "tools/commands.h"
 #include "tools/rule_findings.h"
 
@@ -76,6 +75,28 @@ bool write_reports(const CheckOptions& options, const RuleFindings& findings) {
 
 }  // namespace
 
+struct CheckedRun::Printer {
+	explicit Printer(Suppressions&& suppressions) : findings(std::move(suppressions)) {}
+
+	// Prints until it is asked to stop.
+	void start() {
+		thread = std::jthread([this](const std::stop_token& ended) {
+			std::mutex mutex;
+			std::unique_lock lock(mutex);
+			std::condition_variable_any end;
+			while (!end.wait_for(lock, ended, print_interval, [&] { return ended.stop_requested(); }))
+				records.print_new(findings);
+		});
+	}
+
+	RecordFile records;
+	RuleFindings findings;
+	std::jthread thread;
+};
+
+CheckedRun::CheckedRun(const CheckOptions& options) : options_(options) {}
+CheckedRun::~CheckedRun() = default;
+
 std::optional<std::string> fault_of(const CheckOptions& options) {
 	if (options.level.empty() && !(options.suppressions.empty() && options.reports.empty()))
 		return "--suppressions and --report need --check";
@@ -85,36 +106,32 @@ std::optional<std::string> fault_of(const CheckOptions& options) {
 	return std::nullopt;
 }
 
-int run_checked(const std::vector<std::string>& command, const CheckOptions& options) {
+std::optional<int> CheckedRun::begin() {
 	Suppressions suppressions;
-	for (const std::string& path : options.suppressions)
+	for (const std::string& path : options_.suppressions)
 		if (const auto read = suppressions.read(path); !read) return complain(read.error(), usage);
 	// Before the program runs: its findings must not be lost for a wrong name.
-	for (const std::string& path : options.reports)
+	for (const std::string& path : options_.reports)
 		if (!std::ofstream(path, std::ios::app))
 			return complain(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-	RecordFile records;
-	if (!records) return complain(fmt::format("cannot make {}: {}", records.path(), std::strerror(errno)));
-	setenv("VERBENA_CHECK", options.level.c_str(), 1);
-	setenv("VERBENA_CHECK_FILE", records.path().c_str(), 1);
+	auto printer = std::make_unique<Printer>(std::move(suppressions));
+	if (!printer->records)
+		return complain(fmt::format("cannot make {}: {}", printer->records.path(), std::strerror(errno)));
+	setenv("VERBENA_CHECK", options_.level.c_str(), 1);
+	setenv("VERBENA_CHECK_FILE", printer->records.path().c_str(), 1);
+	printer->start();
+	printer_ = std::move(printer);
+	return std::nullopt;
+}
 
-	RuleFindings findings(std::move(suppressions));
-	std::jthread printer([&](const std::stop_token& ended) {
-		std::mutex mutex;
-		std::unique_lock lock(mutex);
-		std::condition_variable_any end;
-		while (!end.wait_for(lock, ended, print_interval, [&] { return ended.stop_requested(); }))
-			records.print_new(findings);
-	});
-	const auto status = run_child(command);
-	printer.request_stop();
-	printer.join();
-	records.print_new(findings);
-	if (!status) return complain(fmt::format("cannot start a process: {}", std::strerror(status.error())));
-	fmt::print(stderr, "verbena: check: {}\n", findings.summary());
-	const bool written = write_reports(options, findings);
-	if (findings.count() != 0) return rules_broken;
-	return written ? end_as(*status) : failed;
+std::optional<int> CheckedRun::finish() {
+	printer_->thread.request_stop();
+	printer_->thread.join();
+	printer_->records.print_new(printer_->findings);
+	fmt::print(stderr, "verbena: check: {}\n", printer_->findings.summary());
+	const bool written = write_reports(options_, printer_->findings);
+	if (printer_->findings.count() != 0) return rules_broken;
+	return written ? std::nullopt : std::optional<int>(failed);
 }
 
 }  // namespace verbena::tools

@@ -1,9 +1,9 @@
-// `verbena run --check`: runs the program as a child, prints the findings of its processes when
-// they come, and writes them to files.
+// `verbena run --check`: what is to be done before and after a program that is checked.
 //
 // Threads: the main thread.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +22,22 @@ inline constexpr int rules_broken = 86;
 // A message if the options make no sense.
 std::optional<std::string> fault_of(const CheckOptions&);
 
-// The exit code is `rules_broken` if a finding was not suppressed, otherwise the program's.
-int run_checked(const std::vector<std::string>& command, const CheckOptions&);
+// Prints the findings of the program's processes when they come, and writes them to files.
+class CheckedRun {
+public:
+	explicit CheckedRun(const CheckOptions&);
+	~CheckedRun();
+
+	// Sets the environment of the program. An exit code if that fails.
+	std::optional<int> begin();
+	// The program has ended. `rules_broken` if a finding was not suppressed, `failed` if a report
+	// cannot be written; otherwise nothing.
+	std::optional<int> finish();
+
+private:
+	struct Printer;
+	const CheckOptions& options_;
+	std::unique_ptr<Printer> printer_;  // null until begin()
+};
 
 }  // namespace verbena::tools

@@ -38,7 +38,31 @@ struct RunOptions {
 	bool stats = false;
 };
 
-// Replaces this process by the program; returns, with an exit code, on failure and after a trace.
+// Runs the program as a child, with a trace and the checker if they are wanted.
+int run_watched(const std::vector<std::string>& command, const RunOptions& options) {
+	int ended = 0;
+	// The files of both are removed before a signal may end this process.
+	{
+		TracedRun traced(options.trace);
+		CheckedRun checked(options.check);
+		const bool checks = !options.check.level.empty();
+		if (options.trace.wanted)
+			if (const auto refused = traced.begin()) return *refused;
+		if (checks)
+			if (const auto refused = checked.begin()) return *refused;
+		const auto status = run_child(command);
+		if (!status) return complain(fmt::format("cannot start a process: {}", std::strerror(status.error())));
+		// The trace may be long, so the number of findings comes after it.
+		if (options.trace.wanted) traced.finish();
+		if (checks)
+			if (const auto verdict = checked.finish()) return *verdict;
+		ended = *status;
+	}
+	return end_as(ended);
+}
+
+// Replaces this process by the program; returns, with an exit code, on failure, and after a program
+// that is watched.
 int run(const std::vector<std::string>& command, const RunOptions& options) {
 	if (!options.faults.empty()) {
 		const auto faults = fault_text(options.faults);
@@ -72,13 +96,7 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
 		endpoint = std::move(*opened);
 		fmt::print(stderr, "verbena: metrics at port {}, path /metrics\n", endpoint->port());
 	}
-	if (options.trace.wanted) return run_traced(command, options.trace);
-	if (!options.check.level.empty()) return run_checked(command, options.check);
-	if (endpoint) {
-		const auto status = run_child(command);
-		return status ? end_as(*status)
-					  : complain(fmt::format("cannot start a process: {}", std::strerror(status.error())));
-	}
+	if (options.trace.wanted || !options.check.level.empty() || endpoint) return run_watched(command, options);
 	std::vector<char*> argv;
 	for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
 	argv.push_back(nullptr);
@@ -210,8 +228,6 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 				return complain("there is no command to run: use verbena run [OPTIONS] -- PROGRAM [ARGUMENTS]", usage);
 			if (const auto fault = fault_of(options->trace)) return complain(*fault, usage);
 			if (const auto fault = fault_of(options->check)) return complain(*fault, usage);
-			if (options->trace.wanted && !options->check.level.empty())
-				return complain("--check and --trace cannot be in one run", usage);
 			return run(program, *options);
 		};
 	});

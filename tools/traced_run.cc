@@ -11,7 +11,6 @@
 #include "base/sizes.h"
 #include "nic/trace/read/pcapng.h"
 #include "nic/trace/read/text.h"
-#include "tools/child.h"
 #include "tools/commands.h"
 
 namespace verbena::tools {
@@ -75,24 +74,26 @@ std::optional<std::string> fault_of(const TraceOptions& options) {
 	return std::nullopt;
 }
 
-int run_traced(const std::vector<std::string>& command, const TraceOptions& options) {
+TracedRun::~TracedRun() {
+	std::error_code error;
+	if (!folder_.empty()) fs::remove_all(folder_, error);
+}
+
+std::optional<int> TracedRun::begin() {
 	// Before the program runs: its trace must not be lost for a wrong name.
-	for (const std::string& path : {options.file, options.pcap})
+	for (const std::string& path : {options_.file, options_.pcap})
 		if (!path.empty() && !std::ofstream(path, std::ios::binary | std::ios::app))
 			return complain(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
-	const std::string folder = make_folder();
-	if (folder.empty()) return complain(fmt::format("no folder for the trace: {}", std::strerror(errno)));
-	setenv("VERBENA_TRACE", folder.c_str(), 1);
-	setenv("VERBENA_TRACE_BYTES", std::to_string(*parse_size(options.size)).c_str(), 1);
-	if (!options.pcap.empty()) setenv("VERBENA_TRACE_PACKETS", std::to_string(packet_bytes).c_str(), 1);
-	const auto status = run_child(command);
-	std::error_code error;
-	if (!status) {
-		fs::remove_all(folder, error);
-		return complain(fmt::format("cannot start a process: {}", std::strerror(status.error())));
-	}
-	if (write_trace(folder, options)) fs::remove_all(folder, error);
-	return end_as(*status);
+	folder_ = make_folder();
+	if (folder_.empty()) return complain(fmt::format("no folder for the trace: {}", std::strerror(errno)));
+	setenv("VERBENA_TRACE", folder_.c_str(), 1);
+	setenv("VERBENA_TRACE_BYTES", std::to_string(*parse_size(options_.size)).c_str(), 1);
+	if (!options_.pcap.empty()) setenv("VERBENA_TRACE_PACKETS", std::to_string(packet_bytes).c_str(), 1);
+	return std::nullopt;
+}
+
+void TracedRun::finish() {
+	if (!write_trace(folder_, options_)) folder_.clear();
 }
 
 }  // namespace verbena::tools

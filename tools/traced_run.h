@@ -1,10 +1,9 @@
-// Runs a program whose NIC writes a trace, and writes the trace for people when it has ended.
+// `verbena run --trace`: what is to be done before and after a program whose NIC writes a trace.
 //
 // The program runs as a child (tools/child.h). If this process is killed, the program is too, as
 // without a trace.
 //
 // Threads: the main thread only.
-// Owns: the folder of the processes' files, and removes it once the trace is written.
 #pragma once
 
 #include <optional>
@@ -26,8 +25,22 @@ struct TraceOptions {
 // A message if the options make no sense.
 std::optional<std::string> fault_of(const TraceOptions&);
 
-// Runs the program and returns its exit code. If a signal ended it, ends this process by the same
-// signal.
-int run_traced(const std::vector<std::string>& command, const TraceOptions&);
+// Owns: the folder of the processes' files, and removes it, unless the trace could not be written.
+class TracedRun {
+public:
+	explicit TracedRun(const TraceOptions& options) : options_(options) {}
+	TracedRun(const TracedRun&) = delete;
+	TracedRun& operator=(const TracedRun&) = delete;
+	~TracedRun();
+
+	// Sets the environment of the program. An exit code if that fails.
+	std::optional<int> begin();
+	// The program has ended: writes the trace for people.
+	void finish();
+
+private:
+	const TraceOptions& options_;
+	std::string folder_;  // empty: nothing is to be removed
+};
 
 }  // namespace verbena::tools

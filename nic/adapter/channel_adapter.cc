@@ -235,11 +235,10 @@ void ChannelAdapter::transmit(QueuePair& qp) {
 
 void ChannelAdapter::handle_slot(
 	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
-	if (context_.observer) [[unlikely]] {
-		if (context_.observer->arrived(from, slot, payload, addresses)) dispatch(from, slot, payload, addresses);
-		return;
-	}
-	dispatch(from, slot, payload, addresses);
+	if (!context_.observer) [[likely]]
+		return dispatch(from, slot, payload, addresses);
+	if (context_.observer->arrived(from, slot, payload, addresses)) dispatch(from, slot, payload, addresses);
+	context_.observer->handled();
 }
 
 void ChannelAdapter::dispatch(
@@ -290,11 +289,13 @@ void ChannelAdapter::handle_shared(
 	Outlet& from, const wire::Slot& slot, const std::byte* payload, const wire::SlotReader& shared_by) {
 	static constexpr wire::AddressPair no_addresses{};
 	if (context_.observer && !context_.observer->arrived(from, slot, payload, no_addresses)) [[unlikely]]
-		return;
+		return context_.observer->handled();
 	QueuePair* qp = table_.find(slot.destination());
 	if (!qp || !can_receive(*qp) || qp->type != QpType::rc || qp->outlet->peer != from.peer)
 		++context_.counters.dropped_wrong_state;
 	else transport::handle_shared_response(context_, *qp, slot, payload, shared_by);
+	if (context_.observer) [[unlikely]]
+		context_.observer->handled();
 }
 
 inline void ChannelAdapter::dispatch_ack(const Outlet& from, wire::AckRecord record) {
@@ -331,6 +332,7 @@ void ChannelAdapter::send_management() {
 		auto* const outlet = static_cast<Outlet*>(out.route.carrier);
 		if (!outlet || outlet->closed) return true;
 		if (outlet == full) return false;
+		if (context_.observer && context_.observer->holds_message()) return false;
 		if (send_management(*outlet, out)) return true;
 		full = outlet;
 		return false;

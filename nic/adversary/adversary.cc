@@ -17,13 +17,10 @@ using wire::Operation;
 
 namespace {
 
-// One datagram of this number is lost, or overtaken.
-constexpr std::uint64_t lost_every = 32, overtaken_every = 16;
 // One post of this number holds the queue pair's requests back.
 constexpr std::uint64_t held_every = 4;
 // The lines of a longer READ are fetched together.
 constexpr std::uint32_t early_bytes_max = 4096, line_size = 64;
-constexpr std::size_t datagrams_kept_max = 256;
 
 // The packet that this thread handles: which payload the copies of the transport come from.
 struct Arrival {
@@ -81,12 +78,13 @@ struct Adversary::Decorator {
 	}
 };
 
-Adversary::Adversary(
-	const Spec& spec, adapter::ChannelAdapter& adapter, transport::Observer* next, std::function<void()> changed)
+Adversary::Adversary(const Spec& spec, adapter::ChannelAdapter& adapter, transport::Observer* next,
+	std::function<void()> changed, std::function<void(const Decision&)> decided)
 	: spec_(spec),
 	  adapter_(adapter),
 	  next_(next),
 	  changed_(std::move(changed)),
+	  decided_(std::move(decided)),
 	  placement_(spec, Decorator::installed()) {}
 
 Moment Adversary::now() const { return {observations_.load(std::memory_order_relaxed), adapter_.context().now}; }
@@ -109,6 +107,7 @@ void Adversary::note_due() {
 	for (const auto& [qpn, parked] : parked_) include(parked.due);
 	for (const auto& [qpn, due] : held_) include(due);
 	for (const Datagram& datagram : kept_) include(datagram.due);
+	if (message_due_) include({no_moment.observations, *message_due_});
 	due_observations_.store(first.observations, std::memory_order_relaxed);
 	if (due_time_.exchange(first.time, std::memory_order_relaxed) > first.time) changed_();
 }
@@ -133,10 +132,15 @@ void Adversary::advance(Nanoseconds time) {
 		return true;
 	});
 	for (const Datagram& datagram : ready) deliver(datagram);
+	if (message_due_ && *message_due_ <= time) {
+		message_due_.reset();
+		message_waited_ = true;
+	}
 	note_due();
 }
 
 void Adversary::settle() {
+	settled_ = true;
 	placement_.drain_all();
 	advance(never - 1);
 }
@@ -146,7 +150,16 @@ void Adversary::settle() {
 bool Adversary::place(std::byte* to, const std::byte* from, std::size_t n) {
 	Placement::Source source = arrival.source;
 	source.identity.part = static_cast<std::uint32_t>(from - arrival.payload);
+	const std::size_t before = placement_.held();
 	const bool placed = placement_.place(source, to, from, n, now());
+	if (placement_.held() > before) {
+		const Moment due = placement_.newest_due(source), here = now();
+		decided_({.kind = source.side == Side::responder ? Kind::placement : Kind::reads,
+			.qpn = source.qpn,
+			.bytes = n,
+			.observations = std::max(due.observations, here.observations + 1) - here.observations,
+			.time = std::max(due.time, here.time) - here.time});
+	}
 	note_due();
 	return placed;
 }
@@ -157,7 +170,7 @@ bool Adversary::place(std::byte* to, const std::byte* from, std::size_t n) {
 bool Adversary::begin_atomic(const std::uint64_t* at) {
 	placement_.drain_atomics(at);
 	QueuePair* const qp = adapter_.queue_pairs().find({arrival.source.qpn});
-	if (arrival.bits % 2 == 0 || !qp || !park(*qp, delay_of(arrival.bits >> 8))) return false;
+	if (arrival.bits % 2 == 0 || !qp || !park(*qp, Kind::atomics, delay_of(arrival.bits >> 8))) return false;
 	note_due();
 	return true;
 }
@@ -193,6 +206,13 @@ bool Adversary::arrived(const transport::Outlet& from, const wire::Slot& slot, c
 	return true;
 }
 
+// The next bytes at the address of this payload are others: inline data of the program's, for
+// example, on a stack that was this library's.
+void Adversary::handled() noexcept {
+	arrival = {};
+	if (next_) next_->handled();
+}
+
 void Adversary::received(const queues::Completion& completion) noexcept {
 	placement_.drain(completion.qpn, Side::responder);
 	if (next_) next_->received(completion);
@@ -209,7 +229,7 @@ void Adversary::finished(const QueuePair& qp, const queues::SendWqe& wqe, queues
 void Adversary::read_arrives(QueuePair& qp, const wire::Slot& slot, std::uint64_t bits) {
 	const bool alone = qp.cold->pending_count == 0 && !parked_.contains(qp.qpn);
 	if (bits % 2 == 0) return;
-	Parked* const parked = park(qp, delay_of(bits));
+	Parked* const parked = park(qp, Kind::reads, delay_of(bits));
 	const std::uint32_t length = slot.reth.dma_length;
 	if (!parked || !alone || bits >> 63 || length == 0 || length > early_bytes_max) return;
 	const std::byte* const from = adapter_.context().keys.resolve(
@@ -230,8 +250,9 @@ void Adversary::read_arrives(QueuePair& qp, const wire::Slot& slot, std::uint64_
 
 // Takes the queue pair off the list of those with responses to send, for a while: a queue pair that
 // is marked as on the list, and is not, sends none. Null: its responses wait already.
-Adversary::Parked* Adversary::park(QueuePair& qp, const Delay& delay) {
+Adversary::Parked* Adversary::park(QueuePair& qp, Kind kind, const Delay& delay) {
 	if (parked_.contains(qp.qpn)) return nullptr;
+	decided_({.kind = kind, .qpn = qp.qpn, .observations = delay.observations, .time = delay.time});
 	Parked& parked = parked_[qp.qpn];
 	parked.due = now().after(delay);
 	if (std::exchange(qp.on_responding_list, true)) adapter_.context().unschedule_responses(qp);
@@ -261,7 +282,9 @@ void Adversary::before_post(QueuePair& qp) {
 	const std::uint64_t bits =
 		draw_for(Kind::gather, {qp.cold->created, 0, qp.sq_head.load(std::memory_order_relaxed)});
 	if (bits % held_every != 1) return;
-	held_[qp.qpn] = now().after(delay_of(bits >> 8));
+	const Delay delay = delay_of(bits >> 8);
+	decided_({.kind = Kind::gather, .qpn = qp.qpn, .observations = delay.observations, .time = delay.time});
+	held_[qp.qpn] = now().after(delay);
 	qp.blocked |= transport::blocked_held;
 	note_due();
 }
@@ -273,20 +296,7 @@ void Adversary::release(QueuePair& qp) {
 	if (qp.state == QpState::rts || qp.state == QpState::sqd) adapter_.transmit(qp);
 }
 
-// --- Datagrams
-
-// Whether the packet of UD or UC is lost or comes later.
-bool Adversary::keeps(
-	const QueuePair& qp, const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
-	const std::uint64_t bits = draw_for(Kind::datagrams, {qp.cold->created, 0, datagrams_seen_[qp.qpn]++});
-	if (bits == 0) return false;
-	if (bits % lost_every == 1) return true;
-	if (bits % overtaken_every != 2 || kept_.size() >= datagrams_kept_max) return false;
-	kept_.push_back({now().after(delay_of(bits >> 8)), slot, {payload, payload + slot.length}, addresses});
-	note_due();
-	return true;
-}
-
+// A datagram that was overtaken.
 void Adversary::deliver(const Datagram& datagram) {
 	QueuePair* const qp = adapter_.queue_pairs().find(datagram.slot.destination());
 	if (!qp || qp->state == QpState::reset || qp->state == QpState::init || qp->state == QpState::error) return;
@@ -311,22 +321,6 @@ void Adversary::ends(QueuePair& qp) noexcept {
 void Adversary::withdrawn() noexcept {
 	placement_.drain_all();
 	if (next_) next_->withdrawn();
-}
-
-// --- Passed on alone
-
-void Adversary::sent(
-	const transport::Outlet& outlet, const wire::Slot& slot, std::uint32_t length, std::uint32_t source) noexcept {
-	if (next_) next_->sent(outlet, slot, length, source);
-}
-void Adversary::acknowledged(const QueuePair& qp, std::uint8_t syndrome, wire::Psn24 psn) noexcept {
-	if (next_) next_->acknowledged(qp, syndrome, psn);
-}
-void Adversary::acknowledgement_arrived(const transport::Outlet& from, const wire::AckRecord& record) noexcept {
-	if (next_) next_->acknowledgement_arrived(from, record);
-}
-void Adversary::waits(const QueuePair& qp, transport::Waits wait, Nanoseconds pause) noexcept {
-	if (next_) next_->waits(qp, wait, pause);
 }
 
 }  // namespace verbena::adversary

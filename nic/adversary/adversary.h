@@ -8,6 +8,7 @@
 //              the response are stored in any order
 //   atomics    a remote atomic stores its result late, and overwrites what the processor stored
 //   datagrams  UD and UC packets are lost or overtaken
+//   connections  messages of a connection's set-up and end leave late
 // Completions and their events are in gate.h.
 //
 // Ordering points of a queue pair, at which all its earlier bytes are stored: a receive completes,
@@ -24,6 +25,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,8 +38,9 @@ namespace verbena::adversary {
 class Adversary final : public transport::Observer {
 public:
 	// `next`: the observer that the adapter had; may be null. `changed` is called, under the lock,
-	// when due() may have become earlier.
-	Adversary(const Spec&, adapter::ChannelAdapter&, transport::Observer* next, std::function<void()> changed);
+	// when due() may have become earlier, and `decided` for each thing that is held back or lost.
+	Adversary(const Spec&, adapter::ChannelAdapter&, transport::Observer* next, std::function<void()> changed,
+		std::function<void(const Decision&)> decided);
 
 	// The program has got a completion or posted a request. True: advance() has something to do.
 	bool observe();
@@ -57,12 +60,14 @@ public:
 		const transport::Outlet&, const wire::Slot&, std::uint32_t length, std::uint32_t source) noexcept override;
 	bool arrived(const transport::Outlet& from, const wire::Slot&, const std::byte* payload,
 		const wire::AddressPair&) noexcept override;
+	void handled() noexcept override;
 	void acknowledged(const transport::QueuePair&, std::uint8_t syndrome, wire::Psn24) noexcept override;
 	void acknowledgement_arrived(const transport::Outlet& from, const wire::AckRecord&) noexcept override;
 	void finished(const transport::QueuePair&, const queues::SendWqe&, queues::Status, bool direct) noexcept override;
 	void received(const queues::Completion&) noexcept override;
 	void waits(const transport::QueuePair&, transport::Waits, Nanoseconds pause) noexcept override;
 	void ends(transport::QueuePair&) noexcept override;
+	bool holds_message() noexcept override;
 	void withdrawn() noexcept override;
 
 private:
@@ -89,7 +94,7 @@ private:
 	void end_atomic_later(std::uint64_t* at, std::uint64_t value);
 	bool keeps(const transport::QueuePair&, const wire::Slot&, const std::byte* payload, const wire::AddressPair&);
 	void read_arrives(transport::QueuePair&, const wire::Slot&, std::uint64_t bits);
-	Parked* park(transport::QueuePair&, const Delay&);
+	Parked* park(transport::QueuePair&, Kind, const Delay&);
 	void unpark(transport::QueuePair&);
 	void release(transport::QueuePair&);
 	void deliver(const Datagram&);
@@ -99,12 +104,18 @@ private:
 	adapter::ChannelAdapter& adapter_;
 	transport::Observer* const next_;
 	const std::function<void()> changed_;
+	const std::function<void(const Decision&)> decided_;
 	Placement placement_;
 	// By queue pair number.
 	std::unordered_map<std::uint32_t, Parked> parked_;
 	std::unordered_map<std::uint32_t, Moment> held_;
 	std::unordered_map<std::uint32_t, std::uint64_t> datagrams_seen_;
 	std::vector<Datagram> kept_;
+	// Messages of connections that have left, and until when the next one waits.
+	std::uint64_t messages_ = 0;
+	std::optional<Nanoseconds> message_due_;
+	bool message_waited_ = false;  // it may leave
+	bool settled_ = false;
 	std::atomic<std::uint64_t> observations_{0}, due_observations_{~std::uint64_t{0}};
 	std::atomic<Nanoseconds> due_time_{never};
 };

@@ -48,4 +48,21 @@ inline Delay delay_of(std::uint64_t bits) {
 	return {1 + static_cast<std::uint32_t>(bits >> 8 & 0xf), time};
 }
 
+// The time for which an event or a message of a connection is late, or by which a verb is slow.
+inline Nanoseconds slow_delay_of(std::uint64_t bits) {
+	const std::uint64_t way = bits & 0xf;
+	return way == 0 ? delay_max : way < 3 ? 5'000'000 : way < 8 ? 1'000'000 : 300'000;
+}
+
+// A decision of the adversary about one thing, for a trace.
+struct Decision {
+	Kind kind;
+	std::uint32_t qpn = 0;  // 0: about no queue pair
+	std::uint64_t bytes = 0;  // held back; 0: not about bytes
+	// The thing is held back until either has passed: this many observations, or this time. Both
+	// are 0 if it is lost.
+	std::uint64_t observations = 0;
+	Nanoseconds time = 0;
+};
+
 }  // namespace verbena::adversary

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
 #include "base/spin_lock.h"
 #include "nic/adversary/draws.h"
@@ -50,6 +51,18 @@ public:
 	// an event comes for nothing.
 	bool is_strict() const { return event_bits() % 2 != 0; }
 	bool is_spurious() const { return (event_bits() >> 8) % 8 == 1; }
+	// The time by which the next event is late; 0: it is not.
+	Nanoseconds event_delay() {
+		const std::lock_guard lock(lock_);
+		if (!spec_.has(Kind::events)) return 0;
+		const std::uint64_t bits = draw(*spec_.seed, Kind::events, {number_, 1, raised_++});
+		return bits % 4 == 1 ? slow_delay_of(bits >> 8) : 0;
+	}
+	// The polls from which a completion is hidden, once for each that is; otherwise 0.
+	std::uint64_t take_decision() {
+		const std::lock_guard lock(lock_);
+		return std::exchange(polls_decided_, 0);
+	}
 	// A value for a field that has none.
 	std::uint32_t junk() const {
 		return static_cast<std::uint32_t>(draw(*spec_.seed, Kind::completions, {number_, 2, taken_}));
@@ -64,6 +77,7 @@ private:
 		const std::uint64_t bits = draw(*spec_.seed, Kind::completions, {number_, 0, taken_});
 		decided_ = true;
 		polls_left_ = bits % 4 != 0 ? 0 : 1 + (bits >> 8) % ((bits >> 4 & 1) ? 4 : hidden_polls_max);
+		polls_decided_ = polls_left_;
 		hidden_until_ = now + hidden_time_max;
 		burst_ = (bits >> 32) % 2 ? 1 + static_cast<int>((bits >> 40) % 8) : 1 << 20;
 	}
@@ -74,9 +88,9 @@ private:
 	const Spec spec_;
 	const std::uint32_t number_;
 	SpinLock lock_;
-	std::uint64_t taken_ = 0, shown_end_ = 0, armed_ = 0;
+	std::uint64_t taken_ = 0, shown_end_ = 0, armed_ = 0, raised_ = 0;
 	bool decided_ = false;
-	std::uint64_t polls_left_ = 0;
+	std::uint64_t polls_left_ = 0, polls_decided_ = 0;
 	Nanoseconds hidden_until_ = 0;
 	int burst_ = 1;
 };

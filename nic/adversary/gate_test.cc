@@ -35,6 +35,19 @@ TEST(Gate, ACompletionThatIsThereAtArmingIsNotHidden) {
 	}
 }
 
+TEST(Gate, SomeEventsAreLateAndNoneByMoreThanTheLongestDelay) {
+	Gate gate(*parse("3:tso"), 1);
+	int late = 0;
+	for (int i = 0; i < 400; ++i) {
+		const Nanoseconds delay = gate.event_delay();
+		EXPECT_LE(delay, delay_max);
+		late += delay != 0;
+	}
+	EXPECT_GT(late, 50);
+	EXPECT_LT(late, 200);
+	EXPECT_EQ(Gate(*parse("3:tso:only=completions"), 1).event_delay(), 0u);
+}
+
 TEST(Gate, WithoutTheKindNothingIsHidden) {
 	for (std::uint32_t number = 1; number < 200; ++number) {
 		Gate gate(*parse("3:tso:only=placement"), number);

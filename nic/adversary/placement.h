@@ -47,7 +47,8 @@ public:
 		Identity identity;
 	};
 
-	// Stores [from, from + n) at `to`, now or later. False: a page is missing or read-only.
+	// Stores [from, from + n) at `to`, now or later: held() is greater then. False: a page is
+	// missing or read-only.
 	bool place(const Source&, std::byte* to, const std::byte* from, std::size_t n, const Moment& now);
 	// The second half of a remote atomic: stores the new value when the queue pair is drained.
 	void store_later(const Source&, std::uint64_t* to, std::uint64_t value);
@@ -61,6 +62,10 @@ public:
 	// Stores what is due.
 	void advance(const Moment& now);
 	bool empty() const { return lanes_.empty(); }
+	// The bytes that wait, and when the last ones of this half of a queue pair, which has some, are
+	// due.
+	std::size_t held() const { return bytes_; }
+	Moment newest_due(const Source& source) const { return lanes_.at(key_of(source.qpn, source.side)).back().due; }
 	// When advance() has something to do; no_moment if nothing waits.
 	Moment due() const;
 

@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -30,13 +31,19 @@
 #include "nic/queues/work_request.h"
 #include "nic/rules/facts.h"
 #include "nic/rules/findings.h"
+#include "nic/rules/records.h"
 #include "nic/rules/sanitizer.h"
 
 namespace verbena::rules {
 
 class Book {
 public:
-	explicit Book(Findings& findings) : findings_(findings) {}
+	// The properties of the device under whose profile the program runs.
+	struct Profile {
+		bool read_sink_needs_remote_write = false;
+	};
+	explicit Book(Findings& findings) : Book(findings, Profile{}) {}
+	Book(Findings& findings, const Profile& profile) : findings_(findings), profile_(profile) {}
 
 	// ---- Objects. `uses`: those that cannot be destroyed before this one.
 	void made(Kind, Handle, std::vector<Handle> uses, Site);
@@ -52,11 +59,20 @@ public:
 	// The call has failed: windows are bound.
 	void deregister_refused(Handle mr, Site);
 
+	// The program has asked for the limits of a device.
+	void asked_device() { asked_device_.store(true, std::memory_order_relaxed); }
+	bool has_asked_device() const { return asked_device_.load(std::memory_order_relaxed); }
+	void port_refused(unsigned port, Site);
+	// An extended create function was refused with EOPNOTSUPP.
+	void extended_queue_pair_refused(Site);
 	// A queue pair with these sizes was refused.
 	void queue_pair_refused(const QueuePairFacts&, int error, Site);
 	void queue_pair_made(Handle qp, const QueuePairFacts&, Site);
 	void changed(Handle qp, const ChangeFacts&, Site);
 	void change_without_grh(Handle qp, Site);  // refused
+	void change_needs_sqd(Handle qp, Site);  // refused in IBV_QPS_RTS
+	// The rdma_cm id that was connected with this queue pair is destroyed.
+	void id_destroyed(std::uint32_t qpn, Site);
 	// `receive_taken`: a message has begun to fill a request of the shared receive queue.
 	void destroys_queue_pair(Handle qp, bool receive_taken, Site);
 	void address_handle_destroyed(Handle ah, Site);
@@ -88,7 +104,8 @@ public:
 	void sends_posted(Handle qp, std::span<const SendFacts>, const Caller&);
 	// The NIC has refused the last `count` requests that the calling thread has posted.
 	void sends_withdrawn(Handle qp, std::size_t count, const Caller&);
-	void send_refused(Handle qp, const SendFacts&, int error, Site);
+	// `unpolled`: completions that the send completion queue holds.
+	void send_refused(Handle qp, const SendFacts&, int error, std::uint32_t unpolled, Site);
 	// The same for receives. `queue`: the queue pair or the shared receive queue.
 	std::uint32_t room_for_receives(Handle queue);
 	void receives_posted(Handle queue, std::span<const ReceiveFacts>, const Caller&);
@@ -122,7 +139,15 @@ public:
 	void destroys_with_events(Kind, Handle, std::uint32_t missing, Site, Nanoseconds now);
 
 	// ---- Arrivals: what peers do, just before the NIC does it. Addresses are this process's.
-	void write_arrives(std::uint32_t qpn, std::uint64_t address, std::uint64_t length);
+	// `last`: the first packet is the last one, too.
+	void write_arrives(std::uint32_t qpn, std::uint64_t address, std::uint64_t length, bool last, Nanoseconds now);
+	void write_goes_on(std::uint32_t qpn, bool last, Nanoseconds now);
+	// The queue pair is about to end: its messages do not go on.
+	void writes_end(std::uint32_t qpn);
+	// A message begins to fill this request, the next one of the queue pair.
+	void receive_is_filled(std::uint32_t qpn, std::uint64_t wr_id, std::span<const queues::Segment>);
+	// A receive of the queue pair has completed, perhaps without the call above: by a multicast.
+	void receive_has_completed(std::uint32_t qpn, std::uint64_t wr_id);
 	// The word has the value `before`, and will have `after`.
 	void atomic_arrives(
 		std::uint32_t qpn, std::uint64_t address, std::uint64_t before, std::uint64_t after, Nanoseconds now);
@@ -140,108 +165,6 @@ public:
 	void finish();
 
 private:
-	struct Object {
-		std::uint64_t serial;
-		Kind kind;
-		Site made;
-		std::vector<Handle> uses;
-		Site refused = 0;  // where destroying it failed
-		std::string user;  // that was the reason
-	};
-	struct Region {
-		RegionFacts facts;
-		Site made;
-	};
-	// A region that was deregistered.
-	struct Retired {
-		std::uint32_t rkey;
-		Site made, deregistered;
-	};
-	// An object that was destroyed, at an address at which none was made since.
-	struct Ghost {
-		Kind kind;
-		Site destroyed;
-	};
-	struct OpenSend {
-		std::uint64_t wr_id, remote_address;
-		Handle address_handle;
-		std::vector<queues::Segment> segments;
-		std::optional<std::uint64_t> digest;
-		Caller caller;
-		queues::SendOpcode opcode;
-		bool signaled, is_inline;
-		std::uint32_t length() const;
-		bool reads() const { return opcode == queues::SendOpcode::rdma_read || is_atomic(); }
-		bool is_atomic() const {
-			return opcode == queues::SendOpcode::compare_swap || opcode == queues::SendOpcode::fetch_add;
-		}
-	};
-	struct OpenReceive {
-		std::uint64_t wr_id;
-		std::vector<queues::Segment> segments;
-		Caller caller;
-		// A message that shares memory with this one was polled when its completion queue had
-		// received this number of completions.
-		std::optional<std::uint32_t> shared_until;
-	};
-	struct FailedPost {
-		std::uint64_t wr_id;
-		Site site;
-		int error;
-	};
-	struct QueuePair {
-		Handle handle;
-		QueuePairFacts facts;
-		Site made;
-		int state = 0;
-		Site connected = 0;  // where it went to IBV_QPS_RTS
-		unsigned posters = 0;  // threads in a post, if it has a thread domain
-		std::uint64_t receives_posted = 0;
-		bool broken = false;  // in IBV_QPS_ERR, as the program knows
-		std::deque<OpenSend> sends;
-		std::deque<OpenReceive> receives;
-		std::optional<FailedPost> failed;
-		std::optional<pthread_t> builder;  // the thread between ibv_wr_start and ibv_wr_complete
-	};
-	struct SharedQueue {
-		std::deque<OpenReceive> receives;
-	};
-	struct CompletionQueue {
-		std::uint32_t entries = 0;
-		Handle channel = nullptr;
-		Site made = 0;
-		std::uint32_t open = 0;  // requests that can complete into it
-		bool armed = false;
-		std::uint32_t produced_when_armed = 0;
-		Site armed_at = 0;
-		std::uint32_t fetched = 0, acknowledged = 0;  // events
-		Nanoseconds empty_since = 0;  // polled in vain since then; 0: not
-		Site polled_at = 0;
-	};
-	struct Sleeper {
-		Site site;
-		Nanoseconds since;
-		int thread;  // gettid(2)
-		bool reported = false;
-		// A thread that was cancelled does not come back to say so.
-		bool is_there() const;
-	};
-	struct Destroyer {
-		Kind kind;
-		Handle handle;
-		std::uint32_t missing;
-		Site site;
-		Nanoseconds since;
-	};
-
-	// A word that peers change by atomics.
-	struct AtomicWord {
-		std::uint64_t value;  // after the last atomic
-		std::uint32_t qpn;  // that it came by
-		Nanoseconds since;  // when the first of `changes` was noticed
-		unsigned changes = 0;  // times that the processor has changed the word between two atomics
-	};
-
 	QueuePair* find_queue_pair(Handle qp);
 	QueuePair* find_by_number(std::uint32_t qpn);
 	Site made_at(std::uint32_t qpn);
@@ -266,6 +189,14 @@ private:
 	void check_send(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);
 	void check_order(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);
 	void check_receive(Handle queue, const OpenReceive&);
+	void check_read_sink(const QueuePair&, const OpenSend&, const Caller&);
+	void report_if_given_up(const QueuePair&);
+	// The device may change this memory.
+	void forget_digests(const std::vector<queues::Segment>&);
+	void fill(OpenReceive&);
+	std::deque<OpenReceive>* receives_of_number(std::uint32_t qpn);
+	bool device_may_change(const std::vector<queues::Segment>&);
+	template <class Visit> void visit_receives(Visit&&);
 	void check_memory(const QueuePair&, const OpenSend&, const Caller&);
 	void check_stack(const std::vector<queues::Segment>&, const Caller& posted, const Caller& now);
 	bool is_receive(QueuePair&, const queues::Completion&);
@@ -277,6 +208,8 @@ private:
 	Note registered_note(std::uint32_t lkey) const;
 
 	Findings& findings_;
+	const Profile profile_;
+	std::atomic<bool> asked_device_ = false;
 	Sanitizer sanitizer_;
 	std::mutex mutex_;
 	std::unordered_map<Handle, Object> objects_;
@@ -289,14 +222,14 @@ private:
 	std::unordered_map<Handle, SharedQueue> shared_queues_;
 	std::unordered_map<Handle, CompletionQueue> completion_queues_;
 	std::unordered_map<std::uint64_t, AtomicWord> atomic_words_;  // by address
+	std::unordered_map<std::uint32_t, OpenWrite> open_writes_;  // by queue pair number
+	bool atomics_arrived_ = false;
+	std::optional<Site> atomic_right_;  // where a region was given the right to atomics first
 	std::map<std::pair<Handle, pthread_t>, Sleeper> sleepers_;  // by channel
 	std::map<pthread_t, Destroyer> destroyers_;  // that wait for acknowledgements
-	struct Destroying {
-		std::uint64_t serial = 0;  // the object's
-		Site site = 0;
-	};
 	std::map<pthread_t, Destroying> destroying_;
 	std::optional<std::pair<std::string, Site>> refused_queue_pair_;  // none was made since
+	std::optional<Site> refused_extended_;  // the same
 	std::uint64_t serial_ = 0;
 	bool new_connections_ = false;
 	std::map<std::uint32_t, std::pair<std::uint32_t, Site>> first_psns_;  // PSN -> QPN, place

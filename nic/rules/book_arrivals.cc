@@ -9,15 +9,22 @@
 namespace verbena::rules {
 namespace {
 
-// A program may write a word between two phases, in which peers use it. It does so again and again
-// only if nothing orders the two.
-constexpr unsigned changes_max = 3;
-constexpr Nanoseconds changes_within = 1'000'000'000;
+// A program may use a word in two ways in two phases. It does so again and again only if nothing
+// orders the two.
+constexpr unsigned series_max = 3;
+constexpr Nanoseconds series_within = 1'000'000'000;
 constexpr std::size_t words_max = 65536;
+// A message without a packet for this long does not go on: its sender has ended.
+constexpr Nanoseconds message_gap_max = 10'000'000;
 
 }  // namespace
 
-Book::QueuePair* Book::find_by_number(std::uint32_t qpn) {
+bool Series::is_third(Nanoseconds now) {
+	if (count == 0 || now - since > series_within) *this = {.since = now, .count = 0};
+	return ++count == series_max;
+}
+
+QueuePair* Book::find_by_number(std::uint32_t qpn) {
 	const auto found = numbers_.find(qpn);
 	return found == numbers_.end() ? nullptr : find_queue_pair(found->second);
 }
@@ -27,8 +34,29 @@ Site Book::made_at(std::uint32_t qpn) {
 	return qp ? qp->made : 0;
 }
 
-void Book::write_arrives(std::uint32_t qpn, std::uint64_t address, std::uint64_t length) {
+void Book::write_goes_on(std::uint32_t qpn, bool last, Nanoseconds now) {
 	const std::lock_guard lock(mutex_);
+	const auto found = open_writes_.find(qpn);
+	if (found == open_writes_.end()) return;
+	found->second.seen = now;
+	if (last) open_writes_.erase(found);
+}
+
+void Book::writes_end(std::uint32_t qpn) {
+	const std::lock_guard lock(mutex_);
+	open_writes_.erase(qpn);
+}
+
+void Book::write_arrives(std::uint32_t qpn, std::uint64_t address, std::uint64_t length, bool last, Nanoseconds now) {
+	const std::lock_guard lock(mutex_);
+	for (const auto& [other, open] : open_writes_)
+		if (other != qpn && now - open.seen < message_gap_max && overlap(open.address, open.length, address, length))
+			findings_.report(Rule::remote_races, made_at(qpn),
+				text("a WRITE by the peer of QP 0x%x to %s begins before one by the peer of QP 0x%x to %s has ended",
+					qpn, range_name(address, length).c_str(), other, range_name(open.address, open.length).c_str()),
+				{{text("QP 0x%x was made here", other), made_at(other)}});
+	if (last) open_writes_.erase(qpn);
+	else open_writes_.insert_or_assign(qpn, OpenWrite{address, length, now});
 	const auto report = [&](const std::string& name, Site posted) {
 		findings_.report(Rule::remote_write_on_posted, posted,
 			text("a WRITE by the peer of QP 0x%x to %s changes the memory of %s, which has not completed", qpn,
@@ -50,6 +78,7 @@ void Book::write_arrives(std::uint32_t qpn, std::uint64_t address, std::uint64_t
 			if (lie_in(receive.segments, address, length))
 				report(text("the receive with wr_id %" PRIu64 " on a shared receive queue", receive.wr_id),
 					receive.caller.site);
+	forget_digests(std::vector{queues::Segment{address, static_cast<std::uint32_t>(length), 0}});
 	// Words of atomics in a large range are rare, and in a small one few.
 	for (std::uint64_t word = (address + 7) & ~std::uint64_t{7}; word < address + std::min<std::uint64_t>(length, 4096);
 		word += 8) {
@@ -69,20 +98,23 @@ void Book::atomic_arrives(
 	std::uint32_t qpn, std::uint64_t address, std::uint64_t before, std::uint64_t after, Nanoseconds now) {
 	const std::lock_guard lock(mutex_);
 	if (atomic_words_.size() >= words_max) atomic_words_.clear();
-	const auto [found, fresh] = atomic_words_.try_emplace(address, AtomicWord{after, qpn, now});
-	AtomicWord& word = found->second;
-	if (!fresh && word.value != before) {
-		if (word.changes == 0 || now - word.since > changes_within) {
-			word.since = now;
-			word.changes = 0;
-		}
-		if (++word.changes == changes_max)
-			findings_.report(Rule::atomic_vs_cpu, made_at(qpn),
-				text("the processor has changed the word at 0x%" PRIx64
-					 " between atomics of the peer of QP 0x%x (%u times within a second; it was %" PRIu64
-					 " after the last atomic and is %" PRIu64 " now)",
-					address, qpn, changes_max, word.value, before));
-	}
+	atomics_arrived_ = true;
+	forget_digests(std::vector{queues::Segment{address, sizeof after, 0}});
+	AtomicWord& word = atomic_words_.try_emplace(address, AtomicWord{.value = before, .qpn = qpn}).first->second;
+	if (word.value != before && word.changes.is_third(now))
+		findings_.report(Rule::atomic_vs_cpu, made_at(qpn),
+			text("the processor has changed the word at 0x%" PRIx64
+				 " between atomics of the peer of QP 0x%x (%u times within a second; it was %" PRIu64
+				 " after the last atomic and is %" PRIu64 " now)",
+				address, qpn, series_max, word.value, before));
+	const QueuePair* const last = find_by_number(word.qpn);
+	const QueuePair* const next = find_by_number(qpn);
+	if (last && next && last->facts.device != next->facts.device && word.switches.is_third(now))
+		findings_.report(Rule::atomic_two_devices, next->made,
+			text("the word at 0x%" PRIx64
+				 " is changed by atomics of QP 0x%x and of QP 0x%x by turns, which belong to two devices",
+				address, word.qpn, qpn),
+			{{text("QP 0x%x was made here", word.qpn), last->made}});
 	word.value = after;
 	word.qpn = qpn;
 }

@@ -15,7 +15,7 @@ constexpr Nanoseconds patience = 2'000'000'000;
 
 }  // namespace
 
-bool Book::Sleeper::is_there() const { return access(text("/proc/self/task/%d", thread).c_str(), F_OK) == 0; }
+bool Sleeper::is_there() const { return access(text("/proc/self/task/%d", thread).c_str(), F_OK) == 0; }
 
 void Book::completion_queue_made(Handle handle, std::uint32_t entries, Handle channel, Site site) {
 	const std::lock_guard lock(mutex_);

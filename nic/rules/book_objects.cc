@@ -22,7 +22,7 @@ constexpr std::size_t ghosts_max = 65536, retired_max = 4096;
 
 }  // namespace
 
-Book::QueuePair* Book::find_queue_pair(Handle qp) {
+QueuePair* Book::find_queue_pair(Handle qp) {
 	const auto found = queue_pairs_.find(qp);
 	return found == queue_pairs_.end() ? nullptr : &found->second;
 }
@@ -113,6 +113,7 @@ void Book::registered(Handle mr, const RegionFacts& facts, Site site) {
 		const std::lock_guard lock(mutex_);
 		regions_.insert_or_assign(mr, Region{facts, site});
 		lkeys_.insert_or_assign(facts.lkey, mr);
+		if (facts.access & IBV_ACCESS_REMOTE_ATOMIC && !atomic_right_) atomic_right_ = site;
 	}
 	constexpr std::uint64_t large = std::uint64_t{1} << 30;
 	const unsigned remote = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
@@ -202,6 +203,14 @@ void Book::finish() {
 	const std::lock_guard lock(mutex_);
 	if (refused_queue_pair_)
 		findings_.report(Rule::cap_over_profile, refused_queue_pair_->second, refused_queue_pair_->first);
+	if (refused_extended_)
+		findings_.report(Rule::qp_ex_without_fallback, *refused_extended_,
+			"ibv_create_qp_ex() is not supported (EOPNOTSUPP), and the program has made no queue pair in another way");
+	if (atomic_right_ && !atomics_arrived_ && !has_asked_device())
+		findings_.report(Rule::access_atomic_unneeded, *atomic_right_,
+			"a region has IBV_ACCESS_REMOTE_ATOMIC, no atomic has come, and the program has not called "
+			"ibv_query_device()");
+	for (const auto& [handle, qp] : queue_pairs_) report_if_given_up(qp);
 	std::map<std::pair<Kind, Site>, std::uint64_t> alive;
 	for (const auto& [handle, object] : objects_) {
 		++alive[{object.kind, object.made}];

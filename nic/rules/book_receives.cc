@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include "nic/rules/book.h"
+#include "nic/rules/digest.h"
 #include "nic/rules/names.h"
 #include "nic/rules/segments.h"
 
@@ -29,10 +30,74 @@ std::pair<std::uintptr_t, std::uintptr_t> stack_of_thread() {
 
 }  // namespace
 
-std::deque<Book::OpenReceive>* Book::receives_of(Handle queue) {
+std::deque<OpenReceive>* Book::receives_of(Handle queue) {
 	if (const auto srq = shared_queues_.find(queue); srq != shared_queues_.end()) return &srq->second.receives;
 	QueuePair* const qp = find_queue_pair(queue);
 	return qp ? &qp->receives : nullptr;
+}
+
+template <class Visit> void Book::visit_receives(Visit&& visit) {
+	for (auto& [handle, qp] : queue_pairs_)
+		for (OpenReceive& receive : qp.receives) visit(receive);
+	for (auto& [handle, srq] : shared_queues_)
+		for (OpenReceive& receive : srq.receives) visit(receive);
+}
+
+void Book::forget_digests(const std::vector<Segment>& segments) {
+	visit_receives([&](OpenReceive& receive) {
+		if (receive.digest && share_bytes(receive.segments, segments)) receive.digest.reset();
+	});
+}
+
+bool Book::device_may_change(const std::vector<Segment>& segments) {
+	bool may = std::ranges::any_of(
+		open_writes_, [&](const auto& each) { return lie_in(segments, each.second.address, each.second.length); });
+	for (const auto& [handle, qp] : queue_pairs_)
+		for (const OpenSend& send : qp.sends) may = may || (send.reads() && share_bytes(send.segments, segments));
+	visit_receives(
+		[&](const OpenReceive& receive) { may = may || (receive.filled && share_bytes(receive.segments, segments)); });
+	return may;
+}
+
+std::deque<OpenReceive>* Book::receives_of_number(std::uint32_t qpn) {
+	const QueuePair* const qp = find_by_number(qpn);
+	return qp ? receives_of(qp->facts.srq ? qp->facts.srq : qp->handle) : nullptr;
+}
+
+void Book::fill(OpenReceive& receive) {
+	receive.filled = true;
+	receive.digest.reset();
+	forget_digests(receive.segments);
+}
+
+void Book::receive_has_completed(std::uint32_t qpn, std::uint64_t wr_id) {
+	const std::lock_guard lock(mutex_);
+	std::deque<OpenReceive>* const receives = receives_of_number(qpn);
+	if (!receives) return;
+	const auto found = std::ranges::find_if(
+		*receives, [&](const OpenReceive& each) { return !each.completed && each.wr_id == wr_id; });
+	if (found == receives->end()) return;
+	found->completed = true;
+	if (!found->filled) fill(*found);
+}
+
+void Book::receive_is_filled(std::uint32_t qpn, std::uint64_t wr_id, std::span<const Segment> segments) {
+	const std::lock_guard lock(mutex_);
+	std::deque<OpenReceive>* const receives = receives_of_number(qpn);
+	if (!receives) return;
+	const auto same = [](const Segment& a, const Segment& b) { return a.address == b.address && a.length == b.length; };
+	const auto found = std::ranges::find_if(*receives, [&](const OpenReceive& each) {
+		return !each.filled && each.wr_id == wr_id && std::ranges::equal(each.segments, segments, same);
+	});
+	if (found == receives->end()) return;
+	const auto digest = found->digest ? digest_of(found->segments) : std::nullopt;
+	if (digest && *digest != *found->digest)
+		findings_.report(Rule::recv_touched, found->caller.site,
+			text("the program has changed the memory of the receive with wr_id %" PRIu64
+				 " on QP 0x%x between its post and the arrival of the message",
+				wr_id, qpn),
+			{found->segments.empty() ? Note{} : registered_note(found->segments[0].lkey)});
+	fill(*found);
 }
 
 // A variable of a function that has returned lies below the frame of the caller: stacks grow down.
@@ -89,8 +154,10 @@ void Book::receives_posted(Handle queue, std::span<const ReceiveFacts> requests,
 		OpenReceive next{.wr_id = facts.wr_id,
 			.segments = {facts.segments.begin(), facts.segments.end()},
 			.caller = caller,
+			.digest = {},
 			.shared_until = {}};
 		check_receive(queue, next);
+		if (!device_may_change(next.segments)) next.digest = digest_of(next.segments);
 		lend(next.segments);
 		receives->push_back(std::move(next));
 		if (!qp) continue;

@@ -73,6 +73,11 @@ protected:
 		book.receives_posted(&qp, {&facts, 1}, {.site = static_cast<Site>(id)});
 	}
 
+	void is_filled(std::uint64_t id, std::size_t offset) {
+		const Segment segment{reinterpret_cast<std::uint64_t>(memory.data()) + offset, 16, 7};
+		book.receive_is_filled(0x10, id, {&segment, 1});
+	}
+
 	std::string path = make_file();
 	Findings findings{Severity::advice, path};
 	Book book{findings};
@@ -112,14 +117,14 @@ TEST_F(BookTest, AnErrorMayBeOfAnUnsignaledRequest) {
 
 TEST_F(BookTest, ASendQueueWithoutASignaledRequestIsFullForEver) {
 	for (std::uint64_t id = 1; id <= 4; ++id) post(id, 0);
-	book.send_refused(&qp, {.wr_id = 5}, ENOMEM, 9);
+	book.send_refused(&qp, {.wr_id = 5}, ENOMEM, 0, 9);
 	EXPECT_THAT(found(), HasSubstr("sq-unsignaled-full"));
 }
 
 TEST_F(BookTest, AFullQueueWithASignaledRequestIsNoMistake) {
 	post(1);
 	for (std::uint64_t id = 2; id <= 4; ++id) post(id, 0);
-	book.send_refused(&qp, {.wr_id = 5}, ENOMEM, 9);
+	book.send_refused(&qp, {.wr_id = 5}, ENOMEM, 0, 9);
 	EXPECT_EQ(found(), "");
 }
 
@@ -197,6 +202,123 @@ TEST_F(BookTest, AWordThatTheProcessorChangesOnceMayBelongToAnotherPhase) {
 	EXPECT_EQ(found(), "");
 	for (int i = 0; i < 4; ++i, value += 2) book.atomic_arrives(0x10, 64, value + 1, value + 2, i);
 	EXPECT_THAT(found(), HasSubstr("atomic-vs-cpu"));
+}
+
+TEST_F(BookTest, AFullQueueIsAMistakeOfAProgramThatGivesUp) {
+	for (std::uint64_t id = 1; id <= 4; ++id) post(id);
+	book.send_refused(&qp, {.wr_id = 5}, ENOMEM, 0, 9);
+	poll(1);
+	book.finish();
+	EXPECT_EQ(found(), "");
+	post(5);
+	book.send_refused(&qp, {.wr_id = 6}, ENOMEM, 0, 9);
+	book.finish();
+	EXPECT_THAT(found(), HasSubstr("sq-depth-by-luck"));
+}
+
+TEST_F(BookTest, AProgramThatGivesUpBeforeItHasPolledMistakesAnArrivalForAPlace) {
+	for (std::uint64_t id = 1; id <= 4; ++id) post(id);
+	book.send_refused(&qp, {.wr_id = 5}, ENOMEM, 3, 9);
+	book.destroys_queue_pair(&qp, false, 9);
+	EXPECT_THAT(found(), HasSubstr("send-completion-means-slot"));
+	EXPECT_THAT(found(), Not(HasSubstr("sq-depth-by-luck")));
+}
+
+TEST_F(BookTest, AReceiveThatTheProgramChangesIsFoundWhenItsMessageArrives) {
+	receive_at(1, 0);
+	receive_at(2, 16);
+	memory[20] = 1;
+	is_filled(1, 0);
+	EXPECT_EQ(found(), "");
+	is_filled(2, 16);
+	EXPECT_THAT(found(), HasSubstr("recv-touched"));
+}
+
+TEST_F(BookTest, AReceiveMayChangeByMessagesInTheSameMemory) {
+	receive_at(1, 0);
+	receive_at(2, 8);
+	is_filled(1, 0);
+	receive_at(3, 8);
+	memory[8] = 1;
+	is_filled(2, 8);
+	is_filled(3, 8);
+	EXPECT_EQ(found(), "");
+}
+
+TEST_F(BookTest, AMulticastFillsAReceiveWithoutAnArrival) {
+	receive_at(1, 0);
+	receive_at(1, 0);
+	memory[0] = 1;
+	book.receive_has_completed(0x10, 1);
+	is_filled(1, 0);
+	EXPECT_EQ(found(), "");
+}
+
+TEST_F(BookTest, TheCompletionOfAReceiveEndsTheDigestOfNoOtherOneWithItsNumber) {
+	receive_at(1, 0);
+	receive_at(1, 16);
+	is_filled(1, 0);
+	book.receive_has_completed(0x10, 1);
+	memory[16] = 1;
+	is_filled(1, 16);
+	EXPECT_THAT(found(), HasSubstr("recv-touched"));
+}
+
+TEST_F(BookTest, AReceiveMayChangeByAReadAndByPeers) {
+	receive_at(1, 0);
+	post(1, queues::send_signaled, SendOpcode::rdma_read);
+	receive_at(2, 16);
+	memory[0] = memory[16] = 1;
+	is_filled(1, 0);
+	is_filled(2, 16);
+	poll(1, Status::success, Completed::rdma_read);
+	receive_at(3, 32);
+	book.write_arrives(0x10, reinterpret_cast<std::uint64_t>(memory.data()), sizeof memory, true, 0);
+	memory[32] = 1;
+	is_filled(3, 32);
+	EXPECT_THAT(found(), Not(HasSubstr("recv-touched")));
+}
+
+TEST_F(BookTest, WritesOfTwoQueuePairsRaceIfOneBeginsInTheMiddleOfTheOther) {
+	book.write_arrives(0x11, 5000, 100, false, 0);
+	book.write_arrives(0x10, 5100, 100, true, 0);  // beside it
+	book.write_goes_on(0x11, true, 0);
+	book.write_arrives(0x10, 5000, 100, true, 0);  // after it
+	book.write_arrives(0x11, 5000, 100, false, 0);
+	book.write_arrives(0x11, 5000, 100, false, 0);  // the same queue pair
+	book.write_arrives(0x10, 5000, 100, true, second);  // long after it was abandoned
+	book.writes_end(0x11);
+	book.write_arrives(0x10, 5000, 100, true, 0);
+	EXPECT_EQ(found(), "");
+	book.write_arrives(0x11, 5000, 100, false, 0);
+	book.write_arrives(0x10, 5099, 100, true, 0);
+	EXPECT_THAT(found(), HasSubstr("remote-races"));
+}
+
+TEST_F(BookTest, AWordMayBelongToTwoDevicesOneAfterTheOther) {
+	char other = 0, device = 0;
+	book.made(Kind::qp, &other, {&cq}, 1);
+	book.queue_pair_made(&other, {.qpn = 0x20, .type = IBV_QPT_RC, .device = &device}, 1);
+	std::uint64_t value = 0;
+	const auto add = [&](std::uint32_t qpn) {
+		book.atomic_arrives(qpn, 64, value, value + 1, 0);
+		++value;
+	};
+	for (int i = 0; i < 5; ++i) add(0x10);
+	for (int i = 0; i < 5; ++i) add(0x20);
+	EXPECT_EQ(found(), "");
+	add(0x10);
+	add(0x20);
+	EXPECT_THAT(found(), HasSubstr("atomic-two-devices"));
+}
+
+TEST_F(BookTest, OnlyAQueuePairOfRdmaCmMustEndBeforeItsId) {
+	book.id_destroyed(0x10, 9);
+	EXPECT_EQ(found(), "");
+	char other = 0;
+	book.queue_pair_made(&other, {.qpn = 0x20, .type = IBV_QPT_RC, .made_by_rdma_cm = true}, 1);
+	book.id_destroyed(0x20, 9);
+	EXPECT_THAT(found(), HasSubstr("cm-destroy-order"));
 }
 
 TEST_F(BookTest, TheSameMistakeAtOnePlaceIsWrittenOnce) {

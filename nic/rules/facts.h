@@ -36,6 +36,8 @@ struct RegionFacts {
 struct QueuePairFacts {
 	std::uint32_t qpn = 0;
 	int type = 0;  // enum ibv_qp_type
+	Handle device = nullptr;
+	bool made_by_rdma_cm = false;
 	Handle send_cq = nullptr, receive_cq = nullptr, srq = nullptr;  // srq may be null
 	bool signal_all = false;
 	std::uint32_t send_requests_max = 0, receives_max = 0;  // that the create function returned

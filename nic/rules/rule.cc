@@ -65,6 +65,9 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 			"(ibv_fork_init(3)); newer kernels copy them for the child"}},
 	{Rule::leak_at_exit,
 		{"leak-at-exit", advice, "each object that a program makes again and again must be destroyed as often"}},
+	{Rule::cm_destroy_order,
+		{"cm-destroy-order", error,
+			"a queue pair that rdma_create_qp() has made must be destroyed before its id (rdma_destroy_id(3))"}},
 	{Rule::send_buffer_modified,
 		{"send-buffer-modified", error,
 			"the memory of a request can be used again only after its completion has been polled "
@@ -90,6 +93,14 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"remote-write-on-posted", error,
 			"the memory of a request belongs to the device until its completion has been polled (ibv_post_send(3), "
 			"ibv_post_recv(3)), so a peer's WRITE into it destroys the message"}},
+	{Rule::recv_touched,
+		{"recv-touched", error,
+			"the memory of a receive belongs to the device until its completion has been polled (ibv_post_recv(3)), so "
+			"the message overwrites what the program stores there, or is overwritten"}},
+	{Rule::remote_races,
+		{"remote-races", portability,
+			"nothing orders the WRITEs of two queue pairs while neither has completed, so the memory may hold parts of "
+			"both (ibv_post_send(3) promises an order within one queue pair only)"}},
 	{Rule::lkey_for_rkey,
 		{"lkey-for-rkey", error,
 			"a peer needs the rkey of a region; that its lkey has the same value on many devices is luck "
@@ -155,6 +166,18 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"rd-atomic-mismatch", error,
 			"max_rd_atomic must not be above the max_dest_rd_atomic of the peer, or the peer refuses READs and "
 			"atomics (ibv_modify_qp(3))"}},
+	{Rule::sqd_misuse,
+		{"sqd-misuse", error,
+			"a connected queue pair gets another path, timeout or retry count only in IBV_QPS_SQD (Linux, "
+			"drivers/infiniband/core/verbs.c, qp_state_table)"}},
+	{Rule::sq_depth_by_luck,
+		{"sq-depth-by-luck", portability,
+			"a send queue is sure to have the max_send_wr places that were asked for, and a device that rounds up "
+			"hides that they are too few (ibv_create_qp(3))"}},
+	{Rule::send_completion_means_slot,
+		{"send-completion-means-slot", portability,
+			"a place in the send queue is free when its completion has been polled (rdma-core, providers/mlx5/cq.c), "
+			"and neither the peer's answer nor the arrival of the completion frees it"}},
 	{Rule::read_then_write_nofence,
 		{"read-then-write-nofence", error,
 			"a request after a READ may be executed before the READ, unless it has IBV_SEND_FENCE or the READ's "
@@ -175,6 +198,10 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"atomic-vs-write", portability,
 			"an atomic is atomic with other atomics only, and not with a WRITE of another queue pair to the same "
 			"word"}},
+	{Rule::atomic_two_devices,
+		{"atomic-two-devices", error,
+			"an atomic is not atomic with writes by other RDMA hardware, unless atomic_cap is IBV_ATOMIC_GLOB "
+			"(ibv_wr_post(3)), so all atomics on a word must take one device"}},
 	{Rule::access_write_without_local,
 		{"access-write-without-local", error,
 			"IBV_ACCESS_REMOTE_WRITE and IBV_ACCESS_REMOTE_ATOMIC need IBV_ACCESS_LOCAL_WRITE (ibv_reg_mr(3))"}},
@@ -203,6 +230,25 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 	{Rule::max_msg_implicit,
 		{"max-msg-implicit", error,
 			"a datagram is at most as long as the MTU of the port (ibv_query_port(3), active_mtu)"}},
+	{Rule::port_num_constant,
+		{"port-num-constant", portability,
+			"the ports of a device are those from 1 to phys_port_cnt (ibv_query_device(3)), which differs between "
+			"devices"}},
+	{Rule::feature_unqueried,
+		{"feature-unqueried", portability,
+			"many devices have no atomics; look at the atomic_cap of ibv_query_device(3) first"}},
+	{Rule::access_atomic_unneeded,
+		{"access-atomic-unneeded", portability,
+			"some devices without atomics refuse to register memory with IBV_ACCESS_REMOTE_ATOMIC (ROCm/mori#497); ask "
+			"for it if the atomic_cap of ibv_query_device(3) says so, or if peers need it"}},
+	{Rule::iwarp_read_sink,
+		{"iwarp-read-sink", portability,
+			"on iWARP the target of a READ needs IBV_ACCESS_REMOTE_WRITE, because the answer comes as a WRITE "
+			"(ofiwg/libfabric#1707)"}},
+	{Rule::qp_ex_without_fallback,
+		{"qp-ex-without-fallback", portability,
+			"many providers lack ibv_create_qp_ex() or some of its operations; use ibv_create_qp() and ibv_post_send() "
+			"then (ibv_create_qp_ex(3))"}},
 	{Rule::psn_constant,
 		{"psn-constant", advice,
 			"whoever knows the first packet sequence number can inject packets; draw sq_psn at random for each queue "

@@ -31,6 +31,7 @@ enum class Rule : std::uint8_t {
 	use_after_destroy,
 	fork_after_reg,
 	leak_at_exit,
+	cm_destroy_order,
 	// Buffers
 	send_buffer_modified,
 	send_buffer_freed,
@@ -39,6 +40,8 @@ enum class Rule : std::uint8_t {
 	sge_overlap_one_wr,
 	ud_grh_missing,
 	remote_write_on_posted,
+	recv_touched,
+	remote_races,
 	lkey_for_rkey,
 	// Queues and events
 	sq_unsignaled_full,
@@ -57,12 +60,16 @@ enum class Rule : std::uint8_t {
 	wr_start_nesting,
 	thread_unsafe_td,
 	rd_atomic_mismatch,
+	sqd_misuse,
+	sq_depth_by_luck,
+	send_completion_means_slot,
 	// Ordering
 	read_then_write_nofence,
 	fence_expects_write,
 	atomic_unaligned,
 	atomic_vs_cpu,
 	atomic_vs_write,
+	atomic_two_devices,
 	// Portability
 	access_write_without_local,
 	no_grh,
@@ -73,6 +80,11 @@ enum class Rule : std::uint8_t {
 	reset_to_reset,
 	timeout_zero,
 	max_msg_implicit,
+	port_num_constant,
+	feature_unqueried,
+	access_atomic_unneeded,
+	iwarp_read_sink,
+	qp_ex_without_fallback,
 	// Security
 	psn_constant,
 	qkey_constant,

@@ -37,6 +37,10 @@ enum class Kind : std::uint8_t {
 	// opcode, `key` and `number` are the queue pair and the packet, counted from the first of each,
 	// and `id` says how often the packet was sent before.
 	fault,
+	// The adversary of `verbena run --adversary` holds something back. `code` is an Unkindness,
+	// `length` the bytes or 0. It comes after `number` observations of the program or `address`
+	// nanoseconds; both are 0 if it is lost, or if there is nothing that could come.
+	unkind,
 	count
 };
 
@@ -57,6 +61,18 @@ enum class Fault : std::uint8_t {
 	line_full,  // lost, because too many packets waited for the line
 	not_ready,  // a request that arrived was answered by an RNR NAK
 	qp_error,  // its queue pair went to the error state
+	count
+};
+
+enum class Unkindness : std::uint8_t {
+	placement,  // bytes that have arrived
+	gather,  // requests
+	reads,  // the data of a READ, or its response
+	atomics,  // the result of an atomic
+	completions,
+	events,
+	datagrams,
+	connections,  // messages that set up a connection or end it, and verbs
 	count
 };
 

@@ -32,6 +32,8 @@ public:
 	// Before the packet is handled. False: the observer has taken it away, and it counts as lost.
 	virtual bool arrived(
 		const Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair&) noexcept = 0;
+	// The packet has been handled, or dropped: its payload is not there any more.
+	virtual void handled() noexcept {}
 	// Same host: an acknowledgement that is no packet.
 	virtual void acknowledged(const QueuePair&, std::uint8_t syndrome, wire::Psn24) noexcept = 0;
 	virtual void acknowledgement_arrived(const Outlet& from, const wire::AckRecord&) noexcept = 0;
@@ -44,6 +46,9 @@ public:
 	virtual void waits(const QueuePair&, Waits, Nanoseconds pause) noexcept = 0;
 	// The queue pair is about to be destroyed or reset, or to enter the error state.
 	virtual void ends(QueuePair&) noexcept {}
+	// The next message of a connection's set-up or end is about to leave. True: it waits, and is
+	// asked for again in the next pass.
+	virtual bool holds_message() noexcept { return false; }
 	// A right to memory was withdrawn; the verb that did so has not returned yet.
 	virtual void withdrawn() noexcept {}
 

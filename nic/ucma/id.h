@@ -79,6 +79,7 @@ struct Id {
 	bool connected_once = false;  // connect or accept was called
 	bool is_active = false;  // rdma_connect was called
 	bool peer_is_local = false;  // an active id: the destination is an address of this host
+	std::uint32_t own_qpn = 0;  // the queue pair that connect or accept was called with; 0: none
 	std::uint32_t starting_psn = 0;
 	std::uint32_t q_key = 0;
 	std::uint32_t events_reported = 0;  // events that librdmacm has fetched; destroy returns it

@@ -273,17 +273,19 @@ void Kernel::end(cm::ConnectionManager& connections, Nanoseconds now, Id& id) {
 
 Kernel::Result Kernel::destroy_id(Channel& channel, const rdma_ucm_destroy_id& c, std::size_t room) {
 	std::optional<cm::ServiceId> released;
-	std::uint32_t reported = 0;
+	std::uint32_t reported = 0, qpn = 0;
 	const Result found = locked([&](cm::ConnectionManager& connections, Nanoseconds now) -> Result {
 		const auto id = find(channel, c.id);
 		if (!id) return Unexpected(id.error());
 		if ((*id)->owns_port) released = (*id)->service();
+		qpn = (*id)->own_qpn;
 		end(connections, now, **id);
 		reported = (*id)->events_reported;
 		if (released && ports_.contains(*released)) released.reset();
 		return {};
 	});
 	if (!found) return found;
+	if (qpn) host_.id_ends(qpn);
 	if (released) engine_->release_service(*released);
 	return respond(c.response, room, rdma_ucm_destroy_id_resp{reported});
 }

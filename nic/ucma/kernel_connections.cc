@@ -101,6 +101,7 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 			.data = std::as_bytes(std::span(c.conn_param.private_data, c.conn_param.private_data_len)),
 			.service_patience = service_patience};
 		id->connected_once = id->is_active = true;
+		id->own_qpn = c.conn_param.qp_num & 0xffffff;
 		id->peer_is_local = local;
 		const cm::Route route = adapter::route_through(pair, outlet.value_or(nullptr));
 		if (id->is_datagram()) id->connection = connections.resolve(now, route, request, id.get());
@@ -190,6 +191,7 @@ Kernel::Result Kernel::accept(Channel& channel, const rdma_ucm_accept& c) {
 			return Unexpected(EINVAL);
 		}
 		id.uid = c.uid;
+		id.own_qpn = c.conn_param.qp_num & 0xffffff;
 		release_backlog_place(id);
 		id.connected_once = true;
 		if (cm::Connection* connection = connections.find(id.connection)) connection->user = &id;

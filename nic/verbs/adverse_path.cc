@@ -1,5 +1,6 @@
 #include "nic/verbs/adverse_path.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <mutex>
 #include <sched.h>
 #include <string>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -16,14 +18,29 @@
 #include "nic/adversary/gate.h"
 #include "nic/engine/boundary.h"
 #include "nic/engine/thread.h"
+#include "nic/trace/trace.h"
+#include "nic/verbs/late_events.h"
 
 namespace verbena::verbs {
 namespace {
 
+static_assert(adversary::kind_count == static_cast<unsigned>(trace::Unkindness::count));
+
+void note_decision(const adversary::Decision& decision) {
+	if (!trace::on()) return;
+	trace::write({.kind = trace::Kind::unkind,
+		.code = static_cast<std::uint8_t>(decision.kind),
+		.qpn = decision.qpn,
+		.length = static_cast<std::uint32_t>(decision.bytes),
+		.address = decision.time,
+		.number = static_cast<std::uint32_t>(decision.observations)});
+}
+
 // The unkind NIC of this process. Never destroyed, as the process's engine is not either.
 struct Unkind {
 	Unkind(engine::Engine& engine, adapter::ChannelAdapter& adapter, const adversary::Spec& spec)
-		: engine(engine), adversary(spec, adapter, adapter.context().observer, [this] { note_change(); }) {
+		: engine(engine),
+		  adversary(spec, adapter, adapter.context().observer, [this] { note_change(); }, note_decision) {
 		adapter.context().observer = &adversary;
 	}
 
@@ -40,7 +57,7 @@ struct Unkind {
 		for (;;) {
 			{
 				std::unique_lock lock(mutex);
-				const Nanoseconds due = adversary.due();
+				const Nanoseconds due = std::min(adversary.due(), late_events.due());
 				const auto wakes = [this] { return changed; };
 				if (due == never) condition.wait(lock, wakes);
 				else if (const Nanoseconds now = monotonic_now(); now < due)
@@ -48,6 +65,7 @@ struct Unkind {
 				changed = false;
 			}
 			if (monotonic_now() >= adversary.due()) engine::attempt([this] { advance(); });
+			late_events.deliver(monotonic_now());
 		}
 	}
 
@@ -56,7 +74,10 @@ struct Unkind {
 	std::condition_variable condition;
 	bool changed = false;
 	adversary::Adversary adversary;
+	LateEvents late_events;
+	std::atomic<std::uint64_t> slow_verbs = 0;  // calls of verbs that may be slow
 	engine::Thread thread;
+	bool has_thread = false;
 };
 
 std::atomic<Unkind*> unkind = nullptr;
@@ -99,7 +120,11 @@ int admitted(SoftCq& cq, int count) {
 	bool idle = false;
 	if (cq.queue->empty()) idle = cq.engine->poll();
 	if (idle) sched_yield();
-	return cq.gate->admit(cq.queue->unpolled(), count, monotonic_now());
+	const int some = cq.gate->admit(cq.queue->unpolled(), count, monotonic_now());
+	if (const std::uint64_t polls = some == 0 ? cq.gate->take_decision() : 0)
+		note_decision(
+			{.kind = adversary::Kind::completions, .observations = polls, .time = adversary::Gate::hidden_time_max});
+	return some;
 }
 
 // A completion with an error has no valid field but wr_id, status, qp_num and vendor_err
@@ -130,8 +155,10 @@ int adverse_poll_cq(ibv_cq* public_cq, int count, ibv_wc* wc) noexcept {
 
 int adverse_req_notify_cq(ibv_cq* public_cq, int solicited_only) noexcept {
 	SoftCq& cq = SoftCq::of(public_cq);
-	if (cq.gate->is_spurious())
+	if (cq.gate->is_spurious()) {
+		note_decision({.kind = adversary::Kind::events});
 		cq.engine->control([&](adapter::ChannelAdapter& adapter) { adapter.context().raised_queues.add(*cq.queue); });
+	}
 	if (cq.gate->is_strict()) {
 		// The first request reports the completions in the queue, and its event is dropped.
 		const queues::Armed armed = solicited_only ? queues::Armed::solicited_only : queues::Armed::next;
@@ -200,7 +227,10 @@ void begin_adversary(engine::Engine& engine) {
 	auto* const made =
 		engine.control([&](adapter::ChannelAdapter& adapter) { return new Unkind(engine, adapter, wanted); });
 	// Without a thread, delays end when the program calls a verb.
-	if (auto thread = engine::Thread::start("adversary", [made] { made->run(); })) made->thread = std::move(*thread);
+	if (auto thread = engine::Thread::start("adversary", [made] { made->run(); })) {
+		made->thread = std::move(*thread);
+		made->has_thread = true;
+	}
 	made->thread.forget();
 	unkind.store(made, std::memory_order_release);
 	const std::string text = adversary::text_of(wanted);
@@ -210,6 +240,32 @@ void begin_adversary(engine::Engine& engine) {
 void end_adversary() {
 	Unkind* const u = unkind.load(std::memory_order_acquire);
 	if (u) u->engine.control([u](adapter::ChannelAdapter&) { u->adversary.settle(); });
+}
+
+bool delays_event(SoftCq& cq) noexcept {
+	Unkind* const u = unkind.load(std::memory_order_acquire);
+	if (!u || !cq.gate || !u->has_thread) return false;
+	const Nanoseconds delay = cq.gate->event_delay();
+	if (delay == 0 || !u->late_events.hold(cq, monotonic_now() + delay)) return false;
+	note_decision({.kind = adversary::Kind::events, .time = delay});
+	u->note_change();
+	return true;
+}
+
+void forget_event(const SoftCq& cq) {
+	if (Unkind* const u = unkind.load(std::memory_order_acquire)) u->late_events.drop(cq);
+}
+
+void linger() noexcept {
+	Unkind* const u = unkind.load(std::memory_order_acquire);
+	if (!u || !wanted.has(adversary::Kind::connections)) return;
+	const std::uint64_t bits = adversary::draw(
+		*wanted.seed, adversary::Kind::connections, {0, 1, u->slow_verbs.fetch_add(1, std::memory_order_relaxed)});
+	if (bits % 4 != 1) return;
+	const Nanoseconds delay = adversary::slow_delay_of(bits >> 8);
+	note_decision({.kind = adversary::Kind::connections, .time = delay});
+	const timespec pause{0, static_cast<long>(delay)};
+	nanosleep(&pause, nullptr);
 }
 
 void adverse_data_path(ibv_context_ops& ops) {

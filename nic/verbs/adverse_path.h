@@ -20,6 +20,14 @@ void begin_adversary(engine::Engine&);
 // The process ends: nothing is held back any more. Throws as Engine::leave_behind_nothing().
 void end_adversary();
 
+// True: the queue's event comes later, by itself. Called under the engine's lock, when an event is
+// to go into the queue of its channel.
+bool delays_event(SoftCq&) noexcept;
+// The queue is about to be destroyed: its event does not come any more.
+void forget_event(const SoftCq&);
+// Before a verb that may be slow.
+void linger() noexcept;
+
 // Each decorates what is in the table now, so they are called after those of a trace.
 void adverse_data_path(ibv_context_ops&);
 void adverse_extended_post(SoftQp&);

@@ -13,6 +13,7 @@
 
 #include "nic/engine/boundary.h"
 #include "nic/engine/waiting.h"
+#include "nic/verbs/adverse_path.h"
 #include "nic/verbs/call_trace.h"
 #include "nic/verbs/checked_calls.h"
 
@@ -65,8 +66,17 @@ template <auto verb, Reports how, class Result, class... Parameters>
 		return result;
 	}
 }
+// The verbs that an adversary makes slow: those of the set-up of a connection and of memory.
+template <auto verb> inline constexpr bool may_be_slow = false;
+template <> inline constexpr bool may_be_slow<create_qp> = true;
+template <> inline constexpr bool may_be_slow<create_qp_ex> = true;
+template <> inline constexpr bool may_be_slow<modify_qp> = true;
+template <> inline constexpr bool may_be_slow<reg_mr> = true;
+template <> inline constexpr bool may_be_slow<reg_mr_iova2> = true;
+
 template <auto verb, Reports how, class Result, class... Parameters>
 Result watched_call(Result (*run)(Parameters...), Parameters... parameters) {
+	if constexpr (may_be_slow<verb>) linger();
 	if (checked()) [[unlikely]]
 		return checked_call<verb, how>(run, parameters...);
 	return observed<verb>(run, parameters...);

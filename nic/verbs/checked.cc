@@ -11,6 +11,7 @@
 #include "nic/engine/boundary.h"
 #include "nic/engine/thread.h"
 #include "nic/verbs/checked_peers.h"
+#include "nic/verbs/limits.h"
 #include "nic/verbs/strict.h"
 
 namespace verbena::verbs {
@@ -30,7 +31,8 @@ std::optional<rules::Severity> level_of_environment() {
 void make_book(rules::Severity level) {
 	const char* const file = std::getenv("VERBENA_CHECK_FILE");
 	findings = new rules::Findings(level, file ? file : "");
-	detail::book.store(new rules::Book(*findings), std::memory_order_release);
+	const rules::Book::Profile profile{.read_sink_needs_remote_write = device_limits().read_sink_needs_remote_write};
+	detail::book.store(new rules::Book(*findings, profile), std::memory_order_release);
 }
 
 std::atomic<bool> watched = false;  // the thread of start_watch() runs
@@ -92,7 +94,11 @@ void note_fork() noexcept {
 void renew_check_after_fork() noexcept {
 	if (!checked()) return;
 	watched = false;
-	engine::attempt([] { make_book(level_of_environment().value_or(rules::Severity::error)); });
+	engine::attempt([] {
+		const bool asked = checked()->has_asked_device();
+		make_book(level_of_environment().value_or(rules::Severity::error));
+		if (asked) checked()->asked_device();
+	});
 }
 
 void keep_ghost(std::shared_ptr<void> ghost) {

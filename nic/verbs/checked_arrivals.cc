@@ -19,13 +19,16 @@ bool is_rnr(std::uint8_t syndrome) { return (syndrome & 0xe0) == 0x20; }
 
 }  // namespace
 
-void CheckedArrivals::sent(const transport::Outlet&, const Slot& slot, std::uint32_t, std::uint32_t source) noexcept {
+void CheckedArrivals::sent(
+	const transport::Outlet& outlet, const Slot& slot, std::uint32_t length, std::uint32_t source) noexcept {
+	if (next_) next_->sent(outlet, slot, length, source);
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
 	if (!facts.known || !facts.aeth || !is_rnr(slot.syndrome())) return;
 	engine::attempt([&] { checked()->receiver_not_ready(source); });
 }
 
-void CheckedArrivals::acknowledged(const QueuePair& qp, std::uint8_t syndrome, wire::Psn24) noexcept {
+void CheckedArrivals::acknowledged(const QueuePair& qp, std::uint8_t syndrome, wire::Psn24 psn) noexcept {
+	if (next_) next_->acknowledged(qp, syndrome, psn);
 	if (is_rnr(syndrome)) engine::attempt([&] { checked()->receiver_not_ready(qp.qpn); });
 }
 
@@ -48,11 +51,18 @@ std::byte* CheckedArrivals::find(
 	return at;
 }
 
-void CheckedArrivals::note_write(const QueuePair& qp, const Slot& slot) {
+// The request that the message will fill, if it is refused for no reason.
+void CheckedArrivals::note_send(const QueuePair& qp) {
+	queues::ReceiveWqe* const next = qp.receive || !qp.receive_queue ? nullptr : qp.receive_queue->front();
+	if (next) checked()->receive_is_filled(qp.qpn, next->wr_id, {next->segments(), next->segment_count});
+}
+
+void CheckedArrivals::note_write(const QueuePair& qp, const Slot& slot, bool last) {
 	if (slot.reth.dma_length == 0) return;
 	if (const std::byte* const at =
 			find(qp, slot.reth.rkey.value, slot.reth.address, slot.reth.dma_length, memory::remote_write))
-		checked()->write_arrives(qp.qpn, reinterpret_cast<std::uint64_t>(at), slot.reth.dma_length);
+		checked()->write_arrives(
+			qp.qpn, reinterpret_cast<std::uint64_t>(at), slot.reth.dma_length, last, monotonic_now());
 }
 
 void CheckedArrivals::note_atomic(const QueuePair& qp, const Slot& slot) {
@@ -65,31 +75,78 @@ void CheckedArrivals::note_atomic(const QueuePair& qp, const Slot& slot) {
 	checked()->atomic_arrives(qp.qpn, reinterpret_cast<std::uint64_t>(at), before, after, monotonic_now());
 }
 
-bool CheckedArrivals::arrived(
-	const transport::Outlet& from, const Slot& published, const std::byte*, const wire::AddressPair&) noexcept {
+void CheckedArrivals::note(const QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts) {
+	using enum wire::Operation;
+	if (facts.atomic_eth) return note_atomic(qp, slot);
+	switch (facts.operation) {
+		case send:
+			if (facts.first) note_send(qp);
+			return;
+		case write:
+			if (facts.first) note_write(qp, slot, facts.last);
+			else checked()->write_goes_on(qp.qpn, facts.last, monotonic_now());
+			return;
+		case read_request:
+			find(qp, slot.reth.rkey.value, slot.reth.address, slot.reth.dma_length, memory::remote_read);
+			return;
+		default: return;
+	}
+}
+
+bool CheckedArrivals::arrived(const transport::Outlet& from, const Slot& published, const std::byte* payload,
+	const wire::AddressPair& addresses) noexcept {
+	if (next_ && !next_->arrived(from, published, payload, addresses)) return false;
 	// A peer that shares the memory may write to it.
 	Slot slot;
 	std::memcpy(&slot, &published, sizeof slot);
 	const wire::OpcodeFacts& facts = wire::facts(slot.opcode());
-	if (!facts.known || (!facts.reth && !facts.atomic_eth)) return true;
+	if (!facts.known || facts.response) return true;
 	const QueuePair* const qp = adapter_.queue_pairs().find(slot.destination());
-	// A duplicate is not executed again.
-	if (!qp || !qp->outlet || qp->outlet->peer != from.peer || slot.psn().value != (qp->expected_psn & 0xffffff))
-		return true;
-	engine::attempt([&] {
-		if (facts.atomic_eth) note_atomic(*qp, slot);
-		else if (facts.operation == wire::Operation::write) note_write(*qp, slot);
-		else if (facts.operation == wire::Operation::read_request)
-			find(*qp, slot.reth.rkey.value, slot.reth.address, slot.reth.dma_length, memory::remote_read);
-	});
+	if (!qp) return true;
+	if (!facts.deth) {
+		// A duplicate is not executed again.
+		if (!qp->outlet || qp->outlet->peer != from.peer || slot.psn().value != (qp->expected_psn & 0xffffff))
+			return true;
+	}
+	engine::attempt([&] { note(*qp, slot, facts); });
 	return true;
+}
+
+void CheckedArrivals::ends(QueuePair& qp) noexcept {
+	engine::attempt([&] { checked()->writes_end(qp.qpn); });
+	if (next_) next_->ends(qp);
+}
+
+void CheckedArrivals::received(const queues::Completion& completion) noexcept {
+	engine::attempt([&] { checked()->receive_has_completed(completion.qpn, completion.wr_id); });
+	if (next_) next_->received(completion);
+}
+
+// --- Passed on alone
+
+void CheckedArrivals::handled() noexcept {
+	if (next_) next_->handled();
+}
+void CheckedArrivals::acknowledgement_arrived(const transport::Outlet& from, const wire::AckRecord& record) noexcept {
+	if (next_) next_->acknowledgement_arrived(from, record);
+}
+void CheckedArrivals::finished(
+	const QueuePair& qp, const queues::SendWqe& wqe, queues::Status status, bool direct) noexcept {
+	if (next_) next_->finished(qp, wqe, status, direct);
+}
+void CheckedArrivals::waits(const QueuePair& qp, transport::Waits wait, Nanoseconds pause) noexcept {
+	if (next_) next_->waits(qp, wait, pause);
+}
+bool CheckedArrivals::holds_message() noexcept { return next_ && next_->holds_message(); }
+void CheckedArrivals::withdrawn() noexcept {
+	if (next_) next_->withdrawn();
 }
 
 void check_arrivals(engine::Engine& engine) {
 	if (!checked()) return;
 	engine.control([](adapter::ChannelAdapter& adapter) {
-		// Never destroyed, as the process's engine is not either. A trace has the place already.
-		if (!adapter.context().observer) adapter.context().observer = new CheckedArrivals(adapter);
+		// Never destroyed, as the process's engine is not either. A trace may have the place.
+		adapter.context().observer = new CheckedArrivals(adapter, adapter.context().observer);
 	});
 }
 

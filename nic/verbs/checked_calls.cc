@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "nic/engine/boundary.h"
+#include "nic/presence/got.h"
+#include "nic/transport/qp_state.h"
 
 namespace verbena::verbs {
 namespace {
@@ -63,6 +65,14 @@ void made_cq(ibv_cq* cq) {
 	});
 }
 
+// Whether the verb was called by rdma_create_qp() and not by the program.
+bool is_called_by_rdma_cm() {
+	const rules::Stack stack = rules::stack_here();
+	const link_map* const object =
+		stack.depth ? presence::object_of(reinterpret_cast<const void*>(stack.frames[0] - 1)) : nullptr;
+	return object && std::string_view(object->l_name).contains("librdmacm");
+}
+
 void made_qp(ibv_qp* qp, const ibv_qp_init_attr& init) {
 	if (!qp) return;
 	made(Kind::qp, qp, {qp->pd, qp->send_cq, qp->recv_cq, qp->srq});
@@ -70,6 +80,8 @@ void made_qp(ibv_qp* qp, const ibv_qp_init_attr& init) {
 		book.queue_pair_made(qp,
 			{.qpn = qp->qp_num,
 				.type = qp->qp_type,
+				.device = qp->context->device,
+				.made_by_rdma_cm = is_called_by_rdma_cm(),
 				.send_cq = qp->send_cq,
 				.receive_cq = qp->recv_cq,
 				.srq = qp->srq,
@@ -106,6 +118,21 @@ std::optional<unsigned> better_index(const SoftDevice& device, unsigned chosen) 
 	return std::nullopt;
 }
 
+// The change of an attribute that IBV_QPS_SQD allows, and IBV_QPS_RTS, its state, does not.
+bool needs_sqd(const transport::QueuePair& qp, const ibv_qp_attr& a, int mask) {
+	using transport::QpState;
+	if (qp.state != QpState::rts || (mask & IBV_QP_STATE && a.qp_state != IBV_QPS_RTS)) return false;
+	const auto bits = static_cast<std::uint32_t>(mask);
+	return !transport::modify_allowed(qp.type, QpState::rts, QpState::rts, bits) &&
+		transport::modify_allowed(qp.type, QpState::sqd, QpState::sqd, bits);
+}
+
+// The port of a call that was refused, if no device of ours has it.
+void check_port(rules::Book& book, unsigned port) {
+	constexpr unsigned ports = 1;
+	if (port > ports) book.port_refused(port, site_here());
+}
+
 rules::ChangeFacts facts_of(ibv_qp* qp, const ibv_qp_attr& a, int mask) {
 	rules::ChangeFacts facts;
 	if (mask & IBV_QP_STATE) facts.state = a.qp_state;
@@ -124,6 +151,18 @@ bool is_ghost(rules::Handle handle, const char* verb) {
 	bool ghost = false;
 	tell([&](rules::Book& book) { ghost = book.is_ghost(handle, verb, site_here()); });
 	return ghost && log::refuse(EINVAL, "%s: the object was destroyed before", verb);
+}
+
+void note_id_end(std::uint32_t qpn) noexcept {
+	if (checked()) tell([&](rules::Book& book) { book.id_destroyed(qpn, site_here()); });
+}
+
+void Checks<query_device>::after(int error, ibv_context*, ibv_device_attr*) {
+	if (!error) checked()->asked_device();
+}
+void Checks<query_device_ex>::after(
+	int error, ibv_context*, const ibv_query_device_ex_input*, ibv_device_attr_ex*, std::size_t) {
+	if (!error) checked()->asked_device();
 }
 
 void Checks<alloc_pd>::after(ibv_pd* pd, ibv_context*) {
@@ -209,12 +248,17 @@ void Checks<create_qp>::after(ibv_qp* qp, ibv_pd*, ibv_qp_init_attr* init) {
 }
 void Checks<create_qp_ex>::after(ibv_qp* qp, ibv_context*, ibv_qp_init_attr_ex* init) {
 	if (qp) made_qp(qp, SoftQp::of(qp).init);
+	else if (errno == EOPNOTSUPP) tell([](rules::Book& book) { book.extended_queue_pair_refused(site_here()); });
 	else refused_qp(init->cap);
 }
 void Checks<modify_qp>::after(int error, ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
 	tell([&](rules::Book& book) {
 		if (!error) return book.changed(qp, facts_of(qp, *attributes, mask), site_here());
 		if (mask & IBV_QP_AV && !attributes->ah_attr.is_global) book.change_without_grh(qp, site_here());
+		if (mask & IBV_QP_PORT) check_port(book, attributes->port_num);
+		if (mask & IBV_QP_AV) check_port(book, attributes->ah_attr.port_num);
+		if (error == EINVAL && SoftQp::of(qp).qp && needs_sqd(*SoftQp::of(qp).qp, *attributes, mask))
+			book.change_needs_sqd(qp, site_here());
 	});
 }
 void Checks<destroy_qp>::before(ibv_qp* qp) {
@@ -239,8 +283,9 @@ void Checks<destroy_srq>::before(ibv_srq* srq) {
 }
 void Checks<destroy_srq>::after(int error, ibv_srq* srq) { destroyed(error, Kind::srq, srq); }
 
-void Checks<create_ah>::after(ibv_ah* ah, ibv_pd* pd, ibv_ah_attr*) {
+void Checks<create_ah>::after(ibv_ah* ah, ibv_pd* pd, ibv_ah_attr* attributes) {
 	if (ah) made(Kind::ah, ah, {pd});
+	else tell([&](rules::Book& book) { check_port(book, attributes->port_num); });
 }
 void Checks<destroy_ah>::before(ibv_ah* ah) {
 	destroys(ah);

@@ -39,6 +39,15 @@ struct RefusesGhosts : Unchecked {
 	}
 };
 
+// The rdma_cm id that was connected with this queue pair is about to be destroyed.
+void note_id_end(std::uint32_t qpn) noexcept;
+
+template <> struct Checks<query_device> : Unchecked {
+	static void after(int error, ibv_context*, ibv_device_attr*);
+};
+template <> struct Checks<query_device_ex> : Unchecked {
+	static void after(int error, ibv_context*, const ibv_query_device_ex_input*, ibv_device_attr_ex*, std::size_t size);
+};
 template <> struct Checks<alloc_pd> : Unchecked {
 	static void after(ibv_pd*, ibv_context*);
 };

@@ -117,6 +117,9 @@ void note_sends(ibv_qp* qp, const ibv_send_wr* wr, const ibv_send_wr* end, const
 	checked()->sends_posted(qp, posted, caller);
 }
 
+// The completions that the program could poll.
+std::uint32_t unpolled(const ibv_qp* qp) { return SoftCq::of(qp->send_cq).queue->unpolled(); }
+
 int checked_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 	const void* const from = __builtin_return_address(0);
 	const void* const frame = __builtin_frame_address(0);
@@ -137,7 +140,8 @@ int checked_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 		[&](const ibv_send_wr* end) { note_sends(qp, wr, end, caller); },
 		[&](const ibv_send_wr* first_refused, int reason, std::size_t count) {
 			checked()->sends_withdrawn(qp, count, caller);
-			checked()->send_refused(qp, facts_of(SoftQp::of(qp), *first_refused), reason, caller.site);
+			const SendFacts facts = facts_of(SoftQp::of(qp), *first_refused);
+			checked()->send_refused(qp, facts, reason, unpolled(qp), caller.site);
 		});
 	if (owned) quietly([&] { checked()->leaves(qp, alone, caller.site); });
 	return error;
@@ -272,7 +276,7 @@ int checked_complete_post(ibv_qp_ex* public_qp) noexcept {
 		book.ends_extended_post(qp);
 		if (!sqp.build.error && book.room(qp) < posted.size()) sqp.build.error = ENOMEM;
 		if (!sqp.build.error) book.sends_posted(qp, posted, caller);
-		else if (!posted.empty()) book.send_refused(qp, posted.back(), sqp.build.error, caller.site);
+		else if (!posted.empty()) book.send_refused(qp, posted.back(), sqp.build.error, unpolled(qp), caller.site);
 	});
 	return before.complete_post.load(std::memory_order_relaxed)(public_qp);
 }

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "nic/verbs/adverse_path.h"
 #include "nic/verbs/checked.h"
 #include "nic/verbs/limits.h"
 #include "nic/verbs/overdue.h"
@@ -129,6 +130,7 @@ int destroy_cq(engine::BlockingCall& call, ibv_cq* public_cq) {
 		// No queue pair uses the CQ any more, so no new event can come. Events that the program has
 		// not fetched vanish; those that it has fetched must be acknowledged first
 		// (ibv_destroy_cq(3)).
+		forget_event(cq);
 		cq.engine->control([&](adapter::ChannelAdapter&) {
 			SoftChannel::of(channel).events.remove_if([&](ibv_cq* queued) { return queued == public_cq; });
 			return 0;
@@ -168,7 +170,7 @@ void deliver_completion_event(queues::CompletionQueue& queue) {
 	SoftCq& cq = *static_cast<SoftCq*>(queue.user);
 	// An event that the program has not fetched yet stands for this one as well, as on hardware, so
 	// a program that arms again and again without fetching cannot make the channel's queue grow.
-	if (cq.public_cq.channel && !cq.event_queued.exchange(true, std::memory_order_acq_rel))
+	if (cq.public_cq.channel && !cq.event_queued.exchange(true, std::memory_order_acq_rel) && !delays_event(cq))
 		SoftChannel::of(cq.public_cq.channel).events.push(cq.cq());
 }
 

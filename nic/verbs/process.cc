@@ -23,6 +23,7 @@
 #include "nic/verbs/adverse_path.h"
 #include "nic/verbs/checked.h"
 #include "nic/verbs/checked_arrivals.h"
+#include "nic/verbs/checked_calls.h"
 #include "nic/verbs/devices.h"
 #include "nic/verbs/fault_injection.h"
 #include "nic/verbs/limits.h"
@@ -337,8 +338,8 @@ void serve_librdmacm(void* caller) {
 	{
 		const std::lock_guard lock(p.mutex);
 		if (!p.kernel)
-			p.kernel = std::make_unique<ucma::Kernel>(
-				ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid, create_ah_for_librdmacm, read_limits()});
+			p.kernel = std::make_unique<ucma::Kernel>(ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid,
+				create_ah_for_librdmacm, note_id_end, read_limits()});
 	}
 	ucma::redirect_if_librdmacm(caller, *p.kernel);
 }

@@ -80,6 +80,20 @@ static void arm_after_completion(struct side* s) {
 	poll_receive(s, q);
 }
 
+/* The message comes after the second process has asked for an event. */
+static void one_message_later(struct side* s) {
+	meet(s, 0);
+	send_word(s, q, one, 0, 0);
+	poll_sends(s, q);
+}
+static void arm_before_completion(struct side* s) {
+	take_event(s);  /* from an earlier round */
+	if (ibv_req_notify_cq(s->receive_cq[q], 0)) fail("ibv_req_notify_cq");
+	meet(s, 0);
+	poll_receive(s, q);
+	s->r[0] = take_event(s);
+}
+
 static void read_and_add(struct side* s) {
 	get(s, q, z, y, 0);
 	fetch_add(s, q2, f, 1);
@@ -92,6 +106,7 @@ const struct test others[] = {
 	{"L28", two_messages, receive_two, r0_is_2, 0, {[q] = 2}, 0},
 	{"L33", put_into_region, end_region, changes_later, 0, {0}, 10},
 	{"L34", one_message, arm_after_completion, r0_is_0, 0, {[q] = 1}, 0},
+	{"event-late", one_message_later, arm_before_completion, r0_is_0, 0, {[q] = 1}, 0},
 	{"L35", read_and_add, nothing, later_queue_first, 0, {0}, 0},
 	{"ud-lost", one_datagram, receive_datagram, r0_is_0, 0, {[ud] = 1}, 0},
 	{"ud-order", two_datagrams, receive_datagrams, r0_is_2, 0, {[ud] = 2}, 0},

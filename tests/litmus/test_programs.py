@@ -42,6 +42,17 @@ def test_a_pair_succeeds(runner: Runner, name: str, seed: int) -> None:
     assert f"adversary seed={seed:#x} model=tso" in pair.client.output
 
 
+def test_a_trace_has_the_decisions(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.txt"
+    words = [str(BUILD / "verbena"), "run", "--adversary=1", f"--trace={trace}", "--", str(BUILD / "performance_test")]
+    words += ["-c", "5", "-n", "10", "-t", "0", "-m", "100", "--window", "4"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    lines = trace.read_text()
+    assert done.returncode == 0, done
+    for kind in ("placement", "gather", "completions", "connections"):
+        assert f"adversary {kind}: holds back" in lines, kind
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("size", ["100", "1M"])
 def test_an_echo_server_loses_and_mixes_up_nothing(seed: int, size: str) -> None:

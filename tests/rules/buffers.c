@@ -82,6 +82,33 @@ static void remote_write_on_posted(bool fixed) {
 	end_pair(&pair);
 }
 
+static void recv_touched(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	MUST(receive_at(&pair, pair.b.qp, 1, 0, 4096) == 0);
+	if (!fixed) memset(pair.memory, 'x', 64);
+	MUST(post(pair.a.qp, request(&pair, IBV_WR_SEND, IBV_SEND_SIGNALED, 8192, 64, 0)) == 0);
+	await(pair.b.cq);
+	if (fixed) memset(pair.memory, 'x', 64);
+	await(pair.a.cq);
+	end_pair(&pair);
+}
+
+// Both ends write at once, to the same memory or to memory of their own: more than the link holds,
+// so that they take turns.
+static void remote_races(bool fixed) {
+	enum { bytes = 256 << 10, at_once = 12, rounds = 20 };
+	struct pair pair = make_pair(&usual);
+	for (int i = 0; i < rounds; ++i) {
+		for (int j = 0; j < at_once; ++j) {
+			MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 2 * bytes, bytes, 0)) == 0);
+			MUST(post(pair.b.qp, request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 2 * bytes, bytes,
+									 fixed ? bytes : 0)) == 0);
+		}
+		for (int j = 0; j < at_once; ++j) MUST(await(pair.a.cq) == 0 && await(pair.b.cq) == 0);
+	}
+	end_pair(&pair);
+}
+
 static void lkey_for_rkey(bool fixed) {
 	struct pair pair = make_pair(&usual);
 	struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0);
@@ -115,7 +142,7 @@ static void read_sink_touched(bool fixed) {
 const struct program buffers[] = {
 	PROGRAM(send_buffer_modified), PROGRAM(send_buffer_freed), PROGRAM(stack_buffer_in_flight),
 	PROGRAM(recv_overlap), PROGRAM(sge_overlap_one_wr), PROGRAM(ud_grh_missing),
-	PROGRAM(remote_write_on_posted), PROGRAM(lkey_for_rkey), PROGRAM(recv_read_early),
-	PROGRAM(read_sink_touched),
+	PROGRAM(remote_write_on_posted), PROGRAM(recv_touched), PROGRAM(remote_races),
+	PROGRAM(lkey_for_rkey), PROGRAM(recv_read_early), PROGRAM(read_sink_touched),
 	{0},
 };

@@ -25,6 +25,14 @@ class Ran:
         return {finding["rule"] for finding in self.findings}
 
 
+def in_namespace(more: str, words: list[str]) -> list[str]:
+    """Return a command that runs another one where there is an interface d0, after `more`."""
+    made = "ip link add d0 type veth peer name d1 && ip link set d0 addrgenmode none && ip link set d1 up"
+    made += " && ip link set d0 up && ip address add 192.0.2.77/24 dev d0"
+    script = f"{made} && {more} && exec {' '.join(words)}"
+    return ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", script]
+
+
 @dataclass
 class Checked:
     """The way to run the programs of the rules."""
@@ -44,8 +52,11 @@ class Checked:
         words = [str(self.programs), rule.replace("-", "_"), kind]
         if rule == "gid-index-0":
             # A device with a link-local GID and a routable one.
-            device = "ip link add d0 type veth peer name d1 && ip link set d1 up && ip link set d0 up"
-            device += " && ip address add 192.0.2.77/24 dev d0 && ip address add fe80::77/64 dev d0 nodad"
-            words = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", f"{device} && exec {' '.join(words)}"]
+            words = in_namespace("ip address add fe80::77/64 dev d0 nodad", words)
             options = ("--devices", "vb_d0", *options)
+        if rule == "atomic-two-devices":
+            words = in_namespace("ip link set lo up", words)
+            options = ("--devices", "vb_d0,vb_lo", *options)
+        if rule == "iwarp-read-sink":
+            options = ("--profile", "siw", *options)
         return self.command(words, *options, level=level)

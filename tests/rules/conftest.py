@@ -16,7 +16,7 @@ def compiled(name: str, folder: Path, *more: str) -> Path:
     made = folder / name
     sources = [Path(__file__).with_name(f"{source}.c") for source in SOURCES[name]]
     flags = ["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", *more]
-    subprocess.run(["gcc", *flags, *sources, "-o", made, "-libverbs", "-pthread"], check=True, timeout=120)
+    subprocess.run(["gcc", *flags, *sources, "-o", made, "-lrdmacm", "-libverbs", "-pthread"], check=True, timeout=120)
     return made
 
 

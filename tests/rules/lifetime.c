@@ -1,5 +1,7 @@
 // The programs of the rules about lifetime.
+#include <arpa/inet.h>
 #include <pthread.h>
+#include <rdma/rdma_cma.h>
 #include <sys/wait.h>
 
 #include "programs.h"
@@ -181,11 +183,55 @@ static void leak_at_exit(bool fixed) {
 	if (fixed) end_pair(&pair);
 }
 
+static struct rdma_cm_id *await_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type) {
+	struct rdma_cm_event *event;
+	MUST(rdma_get_cm_event(channel, &event) == 0 && event->event == type);
+	struct rdma_cm_id *id = event->id;
+	MUST(rdma_ack_cm_event(event) == 0);
+	return id;
+}
+
+static void create_qp(struct rdma_cm_id *id) {
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1}};
+	MUST(rdma_create_qp(id, NULL, &init) == 0);
+}
+
+// Both ends of a connection are in this process.
+static void cm_destroy_order(bool fixed) {
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	MUST(channel);
+	struct rdma_cm_id *listener, *active;
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	MUST(rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_bind_addr(listener, (struct sockaddr *)&address) == 0 && rdma_listen(listener, 1) == 0);
+	address.sin_port = rdma_get_src_port(listener);
+	MUST(rdma_create_id(channel, &active, NULL, RDMA_PS_TCP) == 0);
+	MUST(rdma_resolve_addr(active, NULL, (struct sockaddr *)&address, 2000) == 0);
+	await_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	MUST(rdma_resolve_route(active, 2000) == 0);
+	await_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	create_qp(active);
+	struct rdma_conn_param param = {.responder_resources = 1, .initiator_depth = 1, .retry_count = 7,
+		.rnr_retry_count = 7};
+	MUST(rdma_connect(active, &param) == 0);
+	struct rdma_cm_id *passive = await_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	create_qp(passive);
+	MUST(rdma_accept(passive, &param) == 0);
+	for (int i = 0; i < 2; ++i) await_event(channel, RDMA_CM_EVENT_ESTABLISHED);
+	MUST(rdma_disconnect(active) == 0);
+	if (fixed) rdma_destroy_qp(active);
+	MUST(rdma_destroy_id(active) == 0);
+	rdma_destroy_qp(passive);
+	MUST(rdma_destroy_id(passive) == 0 && rdma_destroy_id(listener) == 0);
+	rdma_destroy_event_channel(channel);
+}
+
 const struct program lifetime[] = {
 	PROGRAM(mr_dereg_in_flight), PROGRAM(mr_dereg_advertised), PROGRAM(mem_freed_while_registered),
 	PROGRAM(mw_mr_order), PROGRAM(pd_destroy_order), PROGRAM(ah_destroy_in_flight),
 	PROGRAM(ack_missing), PROGRAM(ack_wrong_cq), PROGRAM(qp_destroy_with_work),
 	PROGRAM(srq_qp_no_last_wqe), PROGRAM(event_after_destroy_thread), PROGRAM(use_after_destroy),
-	PROGRAM(fork_after_reg), PROGRAM(leak_at_exit),
+	PROGRAM(fork_after_reg), PROGRAM(leak_at_exit), PROGRAM(cm_destroy_order),
 	{0},
 };

@@ -50,8 +50,30 @@ static void atomic_vs_write(bool fixed) {
 	end_pair(&pair);
 }
 
+// Needs two devices.
+static void atomic_two_devices(bool fixed) {
+	struct pair first = make_pair(&usual);
+	device_number = 1;
+	struct pair second = make_unconnected(&usual);
+	second.psn += 50000;
+	connect_pair(&second);
+	struct ibv_mr *mr = ibv_reg_mr(
+		second.pd, first.memory, memory_bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+	MUST(mr);
+	for (int i = 0; i < 4; ++i) {
+		add_remotely(&first);
+		struct ibv_send_wr *wr = request(&second, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_SEND_SIGNALED, 0, 8, 0);
+		wr->wr.atomic.remote_addr = (uintptr_t)first.memory + (fixed ? 8200 : 8192);
+		wr->wr.atomic.rkey = mr->rkey;
+		MUST(post(second.a.qp, wr) == 0 && await(second.a.cq) == IBV_WC_SUCCESS);
+	}
+	MUST(ibv_dereg_mr(mr) == 0);
+	end_pair(&second);
+	end_pair(&first);
+}
+
 const struct program ordering[] = {
 	PROGRAM(read_then_write_nofence), PROGRAM(fence_expects_write), PROGRAM(atomic_unaligned),
-	PROGRAM(atomic_vs_cpu), PROGRAM(atomic_vs_write),
+	PROGRAM(atomic_vs_cpu), PROGRAM(atomic_vs_write), PROGRAM(atomic_two_devices),
 	{0},
 };

@@ -52,13 +52,19 @@ struct shape {
 };
 static const struct shape usual = {IBV_QPT_RC, 16, 64, false, false, false};
 
+static int device_number;
+// Whether the program looks at the limits of the device.
+static bool asks_device = true;
+
 static inline struct ibv_context *open_device(void) {
 	int count = 0;
 	struct ibv_device **list = ibv_get_device_list(&count);
-	MUST(list && count);
-	struct ibv_context *context = ibv_open_device(list[0]);
+	MUST(list && count > device_number);
+	struct ibv_context *context = ibv_open_device(list[device_number]);
 	ibv_free_device_list(list);
 	MUST(context);
+	struct ibv_device_attr attributes;
+	if (asks_device) MUST(ibv_query_device(context, &attributes) == 0);
 	return context;
 }
 

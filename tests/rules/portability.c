@@ -91,6 +91,59 @@ static void max_msg_implicit(bool fixed) {
 	end_pair(&pair);
 }
 
+static void port_num_constant(bool fixed) {
+	struct pair pair = make_unconnected(&usual);
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = fixed ? 1 : 2};
+	const int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	MUST((ibv_modify_qp(pair.a.qp, &init, mask) == 0) == fixed);
+	end_pair(&pair);
+}
+
+static void feature_unqueried(bool fixed) {
+	asks_device = fixed;
+	struct pair pair = make_pair(&usual);
+	MUST(post(pair.a.qp, request(&pair, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_SEND_SIGNALED, 0, 8, 8192)) == 0);
+	MUST(await(pair.a.cq) == IBV_WC_SUCCESS);
+	end_pair(&pair);
+}
+
+// The pair's region has the right to atomics.
+static void access_atomic_unneeded(bool fixed) {
+	asks_device = fixed;
+	struct pair pair = make_pair(&usual);
+	end_pair(&pair);
+}
+
+// Needs a device of iWARP.
+static void iwarp_read_sink(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct ibv_mr *sink = ibv_reg_mr(
+		pair.pd, pair.memory, 4096, IBV_ACCESS_LOCAL_WRITE | (fixed ? IBV_ACCESS_REMOTE_WRITE : 0));
+	MUST(sink);
+	struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, 0, 64, 8192);
+	wr->sg_list->lkey = sink->lkey;
+	MUST(post(pair.a.qp, wr) == 0);
+	MUST((await(pair.a.cq) == IBV_WC_SUCCESS) == fixed);
+	MUST(ibv_dereg_mr(sink) == 0);
+	end_pair(&pair);
+}
+
+static void qp_ex_without_fallback(bool fixed) {
+	struct pair pair = make_unconnected(&usual);
+	struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_RC, .send_cq = pair.a.cq, .recv_cq = pair.a.cq,
+		.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, .pd = pair.pd,
+		.send_ops_flags = IBV_QP_EX_WITH_TSO};
+	MUST(!ibv_create_qp_ex(pair.context, &init) && errno == EOPNOTSUPP);
+	if (fixed) {
+		struct ibv_qp_init_attr plain = {
+			.qp_type = IBV_QPT_RC, .send_cq = pair.a.cq, .recv_cq = pair.a.cq, .cap = init.cap};
+		struct ibv_qp *qp = ibv_create_qp(pair.pd, &plain);
+		MUST(qp && ibv_destroy_qp(qp) == 0);
+	}
+	end_pair(&pair);
+}
+
 static void psn_constant(bool fixed) {
 	struct pair pair = make_unconnected(&usual);
 	for (int i = 0; i < 2; ++i) {
@@ -125,7 +178,9 @@ static void rkey_whole_memory(bool fixed) {
 const struct program portability[] = {
 	PROGRAM(access_write_without_local), PROGRAM(no_grh), PROGRAM(mtu_not_negotiated),
 	PROGRAM(comp_vector), PROGRAM(cap_over_profile), PROGRAM(gid_index_0), PROGRAM(reset_to_reset),
-	PROGRAM(timeout_zero), PROGRAM(max_msg_implicit), PROGRAM(psn_constant),
-	PROGRAM(qkey_constant), PROGRAM(rkey_whole_memory),
+	PROGRAM(timeout_zero), PROGRAM(max_msg_implicit), PROGRAM(port_num_constant),
+	PROGRAM(feature_unqueried), PROGRAM(access_atomic_unneeded), PROGRAM(iwarp_read_sink),
+	PROGRAM(qp_ex_without_fallback), PROGRAM(psn_constant), PROGRAM(qkey_constant),
+	PROGRAM(rkey_whole_memory),
 	{0},
 };

@@ -220,12 +220,57 @@ static void rd_atomic_mismatch(bool fixed) {
 	end_pair(&pair);
 }
 
+// Another timeout.
+static void sqd_misuse(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct ibv_qp_attr to_sqd = {.qp_state = IBV_QPS_SQD}, to_rts_again = {.qp_state = IBV_QPS_RTS};
+	struct ibv_qp_attr change = {.timeout = 16};
+	if (fixed) MUST(ibv_modify_qp(pair.a.qp, &to_sqd, IBV_QP_STATE) == 0);
+	MUST((ibv_modify_qp(pair.a.qp, &change, IBV_QP_TIMEOUT) == 0) == fixed);
+	if (fixed) MUST(ibv_modify_qp(pair.a.qp, &to_rts_again, IBV_QP_STATE) == 0);
+	end_pair(&pair);
+}
+
+static int write_signaled(struct pair *pair) {
+	return post(pair->a.qp, request(pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0));
+}
+
+// The peer answers late, so that 17 requests are open at once.
+static void sq_depth_by_luck(bool fixed) {
+	struct shape shape = usual;
+	shape.send_wr = fixed ? 17 : 16;
+	struct pair pair = make_unconnected(&shape);
+	struct ibv_qp *const a = pair.a.qp, *const b = pair.b.qp;
+	MUST(to_init(a) == 0 && to_init(b) == 0);
+	struct ibv_qp_attr rtr = rtr_to(&pair, b->qp_num, 700);
+	MUST(ibv_modify_qp(a, &rtr, rtr_mask) == 0 && to_rts(a, 900, 14) == 0);
+	for (int i = 0; i < 17; ++i) MUST((write_signaled(&pair) == 0) == (fixed || i < 16));
+	if (fixed) {
+		rtr = rtr_to(&pair, a->qp_num, 900);
+		MUST(ibv_modify_qp(b, &rtr, rtr_mask) == 0 && to_rts(b, 700, 14) == 0);
+		for (int i = 0; i < 17; ++i) MUST(await(pair.a.cq) == IBV_WC_SUCCESS);
+	}
+	end_pair(&pair);
+}
+
+static void send_completion_means_slot(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	for (int i = 0; i < 16; ++i) MUST(write_signaled(&pair) == 0);
+	// All have completed.
+	pause_ms(200);
+	if (fixed) MUST(await(pair.a.cq) == IBV_WC_SUCCESS);
+	MUST((write_signaled(&pair) == 0) == fixed);
+	for (int i = 0; fixed && i < 16; ++i) MUST(await(pair.a.cq) == IBV_WC_SUCCESS);
+	end_pair(&pair);
+}
+
 const struct program queues[] = {
 	PROGRAM(sq_unsignaled_full), PROGRAM(post_error_ignored), PROGRAM(cq_overrun),
 	PROGRAM(cq_too_small), PROGRAM(rq_starved_rnr), PROGRAM(notify_lost_wakeup),
 	PROGRAM(notify_not_armed), PROGRAM(signaled_flag_missing), PROGRAM(recv_on_srq_qp),
 	PROGRAM(post_in_wrong_state), PROGRAM(post_in_err), PROGRAM(inline_too_long),
 	PROGRAM(inline_bad_opcode), PROGRAM(wr_start_nesting), PROGRAM(thread_unsafe_td),
-	PROGRAM(rd_atomic_mismatch),
+	PROGRAM(rd_atomic_mismatch), PROGRAM(sqd_misuse), PROGRAM(sq_depth_by_luck),
+	PROGRAM(send_completion_means_slot),
 	{0},
 };

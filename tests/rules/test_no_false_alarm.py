@@ -15,6 +15,8 @@ from pairs import Command, Runner, free_port, run_pair
 
 # Several messages are received into one buffer, which the program never reads.
 OVERLAP = {"recv-overlap"}
+# Receives of UD that end in the header of the next one.
+UCX = {"recv-touched"}
 PAIRS: dict[str, set[str]] = {
     "ibv_rc_pingpong -g 0": set(),
     "ibv_rc_pingpong -g 0 -e": set(),
@@ -28,9 +30,10 @@ PAIRS: dict[str, set[str]] = {
     "ib_send_bw -n 1000": OVERLAP,
     "ib_send_bw -n 1000 -c UD": OVERLAP,
     "ib_atomic_lat -n 1000": set(),
-    "ucx_perftest -t tag_bw -n 1000": set(),
-    "ucx_perftest -t ucp_put_bw -n 500 -s 65536": set(),
-    "ucx_perftest -t ucp_fadd -n 1000 -s 8": set(),
+    "ib_write_bw -n 1000 -b -q 4": set(),
+    "ucx_perftest -t tag_bw -n 1000": UCX,
+    "ucx_perftest -t ucp_put_bw -n 500 -s 65536": UCX,
+    "ucx_perftest -t ucp_fadd -n 1000 -s 8": UCX,
 }
 OWN: dict[str, set[str]] = {
     # A window of the sender alone leaves it to RNR NAKs to slow it down, on purpose.

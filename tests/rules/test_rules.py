@@ -19,7 +19,10 @@ ALSO = {
     "sq-unsignaled-full": {"qp-destroy-with-work"},
     "signaled-flag-missing": {"qp-destroy-with-work"},
     "stack-buffer-in-flight": {"send-buffer-modified"},
+    "cm-destroy-order": {"pd-destroy-order"},
     "cq-overrun": {"cq-too-small"},
+    "sq-depth-by-luck": {"qp-destroy-with-work"},
+    "send-completion-means-slot": {"qp-destroy-with-work"},
 }
 # The mistake of these keeps the program from ending; it ends itself by a signal.
 ENDLESS = {"ack-missing", "notify-not-armed"}
@@ -139,6 +142,14 @@ def test_a_program_without_verbs_has_no_findings(checked: Checked) -> None:
     assert ran.status == 0 and "no findings" in ran.errors, ran
     ran = checked.command(["sh", "-c", "exit 7"])
     assert ran.status == 7, ran
+
+
+def test_a_checked_program_can_be_traced(checked: Checked) -> None:
+    trace = checked.folder / "trace.txt"
+    ran = checked.program("send-buffer-modified", "broken", f"--trace={trace}")
+    assert ran.status == RULES_BROKEN and ran.rules() == {"send-buffer-modified"}, ran
+    lines = trace.read_text()
+    assert "posts RDMA_WRITE" in lines and "polled RDMA_WRITE" in lines and " <- " in lines, lines
 
 
 def test_findings_of_child_processes_count(checked: Checked) -> None:

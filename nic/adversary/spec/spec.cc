@@ -11,7 +11,8 @@ namespace verbena::adversary {
 namespace {
 
 constexpr std::string_view models[] = {"tso", "iba", "loose"};
-constexpr std::string_view kinds[] = {"placement", "gather", "reads", "atomics", "completions", "events", "datagrams"};
+constexpr std::string_view kinds[] = {
+	"placement", "gather", "reads", "atomics", "completions", "events", "datagrams", "connections"};
 static_assert(std::size(kinds) == kind_count);
 
 std::optional<std::uint64_t> seed_of(std::string_view text) {
@@ -43,7 +44,8 @@ std::string_view set(Spec& spec, std::string_view word) {
 	if (!word.starts_with(only)) return "is no model (tso, iba or loose) and no list (only=KIND+KIND...)";
 	const auto bits = kinds_of(word.substr(only.size()));
 	if (!bits)
-		return "names a kind that does not exist (placement, gather, reads, atomics, completions, events, datagrams)";
+		return "names a kind that does not exist (placement, gather, reads, atomics, completions, events, datagrams, "
+			   "connections)";
 	spec.kinds = *bits;
 	return {};
 }

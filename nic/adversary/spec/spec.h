@@ -27,8 +27,8 @@ enum class Model : std::uint8_t {
 };
 
 // The kinds of unkindness, each of which can be left out.
-enum class Kind : std::uint8_t { placement, gather, reads, atomics, completions, events, datagrams };
-inline constexpr unsigned kind_count = 7;
+enum class Kind : std::uint8_t { placement, gather, reads, atomics, completions, events, datagrams, connections };
+inline constexpr unsigned kind_count = 8;
 
 struct Spec {
 	std::optional<std::uint64_t> seed;

@@ -102,6 +102,24 @@ std::string fault_text(const Record& r) {
 	return text;
 }
 
+constexpr std::string_view unkind_names[] = {
+	"placement", "gather", "reads", "atomics", "completions", "events", "datagrams", "connections"};
+static_assert(std::size(unkind_names) == static_cast<std::size_t>(Unkindness::count));
+
+std::string_view unkind_name(std::uint8_t code) { return code < std::size(unkind_names) ? unkind_names[code] : "?"; }
+
+std::string unkind_text(const Record& r) {
+	std::string text = r.qpn ? fmt::format("qp 0x{:x} ", r.qpn) : std::string();
+	text += fmt::format("adversary {}: ", unkind_name(r.code));
+	const bool event = r.code == static_cast<std::uint8_t>(Unkindness::events);
+	if (r.address == 0 && r.number == 0) return text + (event ? "an event for nothing" : "lost");
+	text += "holds back";
+	if (r.length) text += fmt::format(" {} bytes", r.length);
+	if (r.number) text += fmt::format(" for {} observations", r.number);
+	if (r.address) text += fmt::format("{} {}", r.number ? " or" : " for", duration(r.address));
+	return text;
+}
+
 std::string describe(const Event& event) {
 	const Record& r = event.record;
 	switch (r.kind) {
@@ -123,12 +141,14 @@ std::string describe(const Event& event) {
 		case Kind::waits: return wait_text(r);
 		case Kind::why: return fmt::format("why: {}", event.bytes);
 		case Kind::fault: return fault_text(r);
+		case Kind::unkind: return unkind_text(r);
 		default: return {};
 	}
 }
 
 constexpr std::string_view kind_names[] = {"", "verb", "refusal", "post_send", "post_recv", "sent", "arrived",
-	"acknowledged", "acknowledgement", "finished", "received", "polled", "waits", "why", "asynchronous", "fault"};
+	"acknowledged", "acknowledgement", "finished", "received", "polled", "waits", "why", "asynchronous", "fault",
+	"unkind"};
 static_assert(std::size(kind_names) == static_cast<std::size_t>(Kind::count));
 
 void add_message(nlohmann::ordered_json& json, const Event& event) {
@@ -186,6 +206,12 @@ void add_fields(nlohmann::ordered_json& json, const Event& event) {
 			json["queue_pair"] = r.key;
 			json["packet"] = r.number;
 			json["times_before"] = r.id;
+			break;
+		case Kind::unkind:
+			json["unkindness"] = unkind_name(r.code);
+			json["bytes"] = r.length;
+			json["observations"] = r.number;
+			json["ns"] = r.address;
 			break;
 		default: break;
 	}
