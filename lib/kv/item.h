@@ -36,17 +36,16 @@ struct Item {
 	std::uint32_t credit = 0;
 	std::uint16_t key_length = 0;
 	bool in_table = false;
-	std::uint8_t parts = 0;  // which parts follow: `evictable` and `mortal`
+	std::uint8_t parts = 0;  // the bytes of the parts that follow: `evictable` and `mortal`
 
-	static constexpr std::uint8_t evictable = 1, mortal = 2;
-	static constexpr std::size_t bytes_of_parts(std::uint8_t parts) {
-		return (parts & evictable) * sizeof(Eviction::Entry) + (parts & mortal) / mortal * sizeof(Expiry::Entry);
-	}
+	// One bit each, so that the sum of the bytes says which parts there are.
+	static constexpr std::uint8_t evictable = 16, mortal = 32;
+	static_assert(sizeof(Eviction::Entry) <= evictable && sizeof(Expiry::Entry) <= mortal);
 
 	// Where a value of this length begins, in bytes from the Item on. A block that has room for a
 	// long one is aligned to a cache line.
 	static constexpr std::size_t value_offset(std::uint8_t parts, std::size_t key_length, std::size_t value_length) {
-		const std::size_t end_of_key = sizeof(Item) + bytes_of_parts(parts) + key_length;
+		const std::size_t end_of_key = sizeof(Item) + parts + key_length;
 		return value_length < aligned_from ? end_of_key : (end_of_key + alignment - 1) / alignment * alignment;
 	}
 	std::size_t value_offset() const { return value_offset(parts, key_length, value_length); }
@@ -60,19 +59,17 @@ struct Item {
 	Eviction::Entry& queued() { return *reinterpret_cast<Eviction::Entry*>(this + 1); }
 	const Expiry::Entry& life() const {
 		return *reinterpret_cast<const Expiry::Entry*>(
-			reinterpret_cast<const std::byte*>(this + 1) + bytes_of_parts(parts & evictable));
+			reinterpret_cast<const std::byte*>(this + 1) + (parts & evictable));
 	}
 	Expiry::Entry& life() { return const_cast<Expiry::Entry&>(std::as_const(*this).life()); }
 	// The item that has this part. Items that are mortal all have `others` beside it.
 	static Item& of(Eviction::Entry& entry) { return reinterpret_cast<Item*>(&entry)[-1]; }
 	static Item& of(Expiry::Entry& entry, std::uint8_t others) {
-		return reinterpret_cast<Item*>(reinterpret_cast<std::byte*>(&entry) - bytes_of_parts(others))[-1];
+		return reinterpret_cast<Item*>(reinterpret_cast<std::byte*>(&entry) - others)[-1];
 	}
 
-	std::byte* key_begin() { return reinterpret_cast<std::byte*>(this + 1) + bytes_of_parts(parts); }
-	std::string_view key() const {
-		return {reinterpret_cast<const char*>(this + 1) + bytes_of_parts(parts), key_length};
-	}
+	std::byte* key_begin() { return reinterpret_cast<std::byte*>(this + 1) + parts; }
+	std::string_view key() const { return {reinterpret_cast<const char*>(this + 1) + parts, key_length}; }
 	std::byte* value() { return reinterpret_cast<std::byte*>(this) + value_offset(); }
 	Bytes bytes() const { return {reinterpret_cast<const std::byte*>(this) + value_offset(), value_length}; }
 };

@@ -148,7 +148,7 @@ Value Store::make(std::string_view key, std::size_t size, Life life) {
 
 void Store::destroy(Item* item) {
 	const std::size_t bytes = item->block_bytes();
-	used_ -= item->cost();
+	used_ -= Arena::block_size(bytes);
 	credit_ -= item->credit;
 	arena_.give_back(reinterpret_cast<std::byte*>(item), bytes);
 }
@@ -223,7 +223,7 @@ void Store::put(Item* item) {
 	item->in_table = true;
 	Item** const at = find(item->key(), item->hash);
 	Item* const present = *at;
-	queue_new(*item, present);
+	if ((item->parts | (present == nullptr ? 0 : present->parts)) != 0) queue_new(*item, present);
 	*at = item;
 	if (present != nullptr) {
 		item->next = present->next;
