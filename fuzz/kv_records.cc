@@ -29,10 +29,12 @@ void read_requests(kv::Bytes message) {
 		kv::RequestHeader header = request->header;
 		if (request->id) header = with_id(header);
 		if (request->versioned) header = with_version(header);
+		if (request->ttl_ms != 0) header = with_ttl(header);
 		append(again, header);
 		if (request->id) append(again, bytes_of(*request->id));
 		if (request->versioned && header.operation != kv::Operation::get)
 			append(again, std::as_bytes(std::span(&request->expected, 1)));
+		if (request->ttl_ms != 0) append(again, std::as_bytes(std::span(&request->ttl_ms, 1)));
 		append(again, request->key);
 		append(again, request->value);
 		if (request->header.operation == kv::Operation::set_read) append(again, bytes_of(request->remote));

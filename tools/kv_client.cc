@@ -1,5 +1,5 @@
-// The program kv_client: executes lines of SET, GET, DEL, GETV and CAS at a kv_server. Each file is
-// a client of its own, and all files are executed at the same time.
+// The program kv_client: executes lines of SET, GET, DEL, SETEX, GETV and CAS at a kv_server. Each
+// file is a client of its own, and all files are executed at the same time.
 //
 // Threads: one loop runs all clients.
 // Errors: a line that fails is reported with its number, and the next ones are executed; exit code
@@ -157,7 +157,8 @@ private:
 
 	async::Task<void> set(async::Loop& loop, std::size_t number, kv::Command command) {
 		const kv::Bytes value = kv::bytes_of(std::string_view(command.value));
-		const auto done = co_await router_->set(command.key, value);
+		kv::Call call = router_->set(command.key, value, {.ttl_ms = command.ttl_ms});
+		const auto done = co_await call;
 		if (!done) complain(number, command.key, done.error());
 		setting_.erase(command.key);
 		--under_way_;
@@ -262,15 +263,17 @@ int run(Options options) {
 int main(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
-	CLI::App app("Executes SET, GET, DEL, GETV and CAS lines at a kv_server.", "kv_client");
+	CLI::App app("Executes SET, GET, DEL, SETEX, GETV and CAS lines at a kv_server.", "kv_client");
 	app.footer(
 		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt "
 		"Client2.txt\n"
 		"  kv_client 10.0.0.1,10.0.0.2,10.0.0.3 commands.txt\n  kv_client etcd://127.0.0.1:2379/kv commands.txt\n"
 		"  kv_client 10.0.0.1 --proto rndv --rndv write commands.txt\n"
-		"A value is the rest of its line. A GET prints the value, or an empty line if there is no such key. GETV key "
-		"prints\n"
-		"the version before it. CAS key version value and DEL key version change a key that has this version (0: is "
+		"A value is the rest of its line. A GET prints the value, or an empty line if there is no such key. SETEX key "
+		"10s value\n"
+		"sets a key for this time (ms, s, m, h, d); afterwards it is missing. GETV key prints the version before the "
+		"value.\n"
+		"CAS key version value and DEL key version change a key that has this version (0: is "
 		"missing);\n"
 		"CAS prints the new one. A line that\n"
 		"fails is reported with its number, and the next ones are executed.\n"

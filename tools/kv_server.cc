@@ -18,7 +18,7 @@ struct Options : verbena::tools::ServerOptions {
 	std::string memory = "1G", eager_max = "4096", value_max = "64M", one_sided = "0";
 	std::string data, join, name;
 	std::uint32_t join_lease_s = 5;
-	bool print_config = false, salvage = false;
+	bool print_config = false, salvage = false, evict = false;
 };
 
 int fail(const std::string& text) {
@@ -52,6 +52,10 @@ int run(const Options& options) {
 			return 2;
 		}
 	}
+	if (options.evict && !options.data.empty()) {
+		fail("--evict is for a cache, and --data keeps every key: give one of them");
+		return 2;
+	}
 	kv::ServiceOptions service_options{.where = *where,
 		.protection = *protection,
 		.wish = {.device = options.device, .both_ends_on_this_host = async::is_loopback(*where)},
@@ -63,6 +67,7 @@ int run(const Options& options) {
 		.join_lease_s = options.join_lease_s,
 		.data = options.data,
 		.salvage = options.salvage,
+		.evict = options.evict,
 		.complain = [](const std::string& what) { fmt::print(stderr, "kv_server: {}\n", what); }};
 	if (options.print_config) {
 		for (const auto& [name, value] : kv::describe(service_options)) fmt::print("{} = {}\n", name, value);
@@ -74,9 +79,10 @@ int run(const Options& options) {
 	const channel::Path path = service.path();
 	fmt::print(
 		"kv_server: listening at {}:{}, {} over {} ({}, MTU {}) and tcp, rx-depth {}, tx-depth {}, eager-max {}, "
-		"memory {}, trusts {}\n",
+		"memory {}{}, trusts {}\n",
 		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, options.settings.rx_depth,
-		options.settings.tx_depth, options.settings.eager_max, options.settings.memory, trust->description());
+		options.settings.tx_depth, options.settings.eager_max, options.settings.memory,
+		options.evict ? " (a full store evicts keys)" : "", trust->description());
 	if (join)
 		fmt::print(
 			"kv_server: joined {} as {} (a cache: values do not move with their keys)\n", options.join, service.name());
@@ -90,6 +96,9 @@ int run(const Options& options) {
 		counters.written_sets, service.store().counters().refused, counters.eager_gets, counters.leased_gets,
 		counters.leases_expired + counters.places_expired, service.store().size(), service.store().used(),
 		service.counts().registrations.load());
+	const kv::StoreCounters& of_store = service.store().counters();
+	fmt::print("kv_server: GETs by message: {} hits, {} misses; {} keys evicted, {} expired\n", of_store.hits,
+		of_store.gets - of_store.hits, of_store.evicted, of_store.expired);
 	if (service.journal() != nullptr)
 		fmt::print("kv_server: {} commits to {}\n", service.journal()->commits(), options.data);
 	return 0;
@@ -119,10 +128,14 @@ void add_options(CLI::App& app, Options& options) {
 		->capture_default_str()
 		->check(size_up_to(verbena::kv::value_max));
 	app.add_option("--memory", options.memory,
-		   "Memory for keys, values, their table and the state of clients; when it is full, SETs are refused. The "
+		   "Memory for keys, values, their table and the state of clients; when it is full, SETs are refused, or with "
+		   "--evict other keys go. The "
 		   "process takes at most 1.15 times as much and 64M")
 		->capture_default_str()
 		->check(verbena::tools::size_between(verbena::kv::Budget::memory_min, verbena::kv::Budget::memory_max));
+	app.add_flag("--evict", options.evict,
+		"Be a cache: when the memory is full, a SET evicts keys that are used little (S3-FIFO). Not together with "
+		"--data");
 	app.add_option("--one-sided", options.one_sided,
 		   "Further memory in which the server publishes keys that are read, for clients that GET by RDMA READ alone: "
 		   "0 (none), or 1M or more")

@@ -64,12 +64,20 @@ protected:
 	~Keeper() = default;
 };
 
+// Choices for one SET.
+struct SetOptions {
+	// The time to live, in milliseconds: from its execution at the server on, the key has the value
+	// for this long and is missing afterwards. 0: until it is changed.
+	std::uint32_t ttl_ms = 0;
+};
+
 class Call : public async::Waiter, private async::Timer {
 public:
 	enum class Kind : std::uint8_t { get, set, remove };
-	Call(CallMaker& maker, Kind kind, std::string_view key, Bytes value, channel::Place place)
+	Call(CallMaker& maker, Kind kind, std::string_view key, Bytes value, channel::Place place, SetOptions options = {})
 		: maker_(maker),
 		  kind_(kind),
+		  ttl_ms_(options.ttl_ms),
 		  key_(key),
 		  value_(value),
 		  place_(std::move(place)),
@@ -125,6 +133,7 @@ protected:
 	Client* client_ = nullptr;  // has the call: it is submitted, or waits for a slot
 	Kind kind_;
 	bool started_ = false, submitted_ = false, suspended_ = false, done_ = false;
+	std::uint32_t ttl_ms_ = 0;  // SetOptions::ttl_ms
 	std::uint32_t number_ = 0;  // while it is submitted: RequestHeader::number
 	std::string_view key_;
 	Bytes value_;
@@ -158,9 +167,9 @@ public:
 // first one. After Error::changed, version() is the present version.
 class Conditional : public Call {
 public:
-	Conditional(
-		CallMaker& maker, Kind kind, std::string_view key, Bytes value, channel::Place place, std::uint64_t expected)
-		: Call(maker, kind, key, value, std::move(place)) {
+	Conditional(CallMaker& maker, Kind kind, std::string_view key, Bytes value, channel::Place place,
+		std::uint64_t expected, SetOptions options = {})
+		: Call(maker, kind, key, value, std::move(place), options) {
 		versioned_ = true;
 		expected_ = expected;
 	}

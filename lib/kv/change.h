@@ -34,6 +34,7 @@ struct Change {
 		none,    // nothing: the answer depends on the changes before it
 		set,     // `value` becomes the key's version
 		remove,  // `value` is the version that the key loses
+		end,     // the same, because the time of `value` has come
 	};
 	Kind kind = Kind::none;
 	Status status = Status::good;  // the answer, once the change is held

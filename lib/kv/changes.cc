@@ -1,5 +1,7 @@
 #include "lib/kv/changes.h"
 
+#include "lib/kv/wall_clock.h"
+
 namespace verbena::kv {
 
 Ticket Changes::ticket_of(const Request& request) {
@@ -27,7 +29,7 @@ bool Changes::answer_known(const Request& request, std::string_view key) {
 		}
 	}
 	if (terms.expected == any_version) return false;
-	const Store::Newest newest = store_.newest(key);
+	const Store::Newest newest = store_.newest(key, loop_.now());
 	const std::uint64_t version = newest.value ? newest.value.version() : 0;
 	if (version == terms.expected) return false;
 	answer(request, Status::changed, newest.waits, version);
@@ -36,7 +38,7 @@ bool Changes::answer_known(const Request& request, std::string_view key) {
 
 void Changes::set(const Request& request, std::string_view key, Bytes value) {
 	if (answer_known(request, key)) return;
-	store(request, store_.take(key, value));
+	store(request, store_.take(key, value, request.terms.life()));
 }
 
 void Changes::set(const Request& request, Value value) {
@@ -46,6 +48,8 @@ void Changes::set(const Request& request, Value value) {
 
 void Changes::store(const Request& request, Value value) {
 	if (!value) return answer_now(request, refusal());
+	if (const std::uint32_t ttl_ms = request.terms.ttl_ms; ttl_ms != 0)
+		value.end_at(loop_.now() + Nanoseconds{ttl_ms} * 1'000'000);
 	if (journal_ != nullptr) {
 		if (!store_.accept(std::move(value), ticket_of(request))) return answer_now(request, refusal());
 		keep(request);
@@ -59,11 +63,11 @@ void Changes::store(const Request& request, Value value) {
 void Changes::remove(const Request& request, std::string_view key) {
 	if (answer_known(request, key)) return;
 	if (journal_ == nullptr) {
-		if (!store_.remove(key)) return answer_now(request, Status::missing);
+		if (!store_.remove(key, loop_.now())) return answer_now(request, Status::missing);
 		keep(request);
 		return answer_now(request, Status::good, store_.last_version());
 	}
-	Store::Newest newest = store_.newest(key);
+	Store::Newest newest = store_.newest(key, loop_.now());
 	if (!newest.value) return answer(request, Status::missing, newest.waits);
 	store_.accept_removal(std::move(newest.value), ticket_of(request));
 	keep(request);
@@ -91,6 +95,14 @@ void Changes::wait() {
 	if (store_.window().full() || store_.waiting_bytes() >= waiting_bytes_max) commit();
 }
 
+bool Changes::expire() {
+	return store_.expire(loop_.now(), expired_at_once, [&](Value value) {
+		if (journal_ == nullptr) return store_.end(std::move(value));
+		store_.accept_end(std::move(value));
+		wait();
+	});
+}
+
 void Changes::forget(const Asker& asker) {
 	store_.window().for_each([&](Change& change) {
 		if (change.ticket.asker == &asker) change.ticket.asker = nullptr;
@@ -101,8 +113,10 @@ void Changes::commit() {
 	ChangeWindow& window = store_.window();
 	if (window.empty()) return;
 	window.for_each([&](const Change& change) {
-		if (change.kind == Change::Kind::set) journal_->set(change.key(), change.value.bytes(), change.version);
-		else if (change.kind == Change::Kind::remove) journal_->remove(change.key(), change.version);
+		if (change.kind == Change::Kind::set)
+			journal_->set(change.key(), change.value.bytes(),
+				{.version = change.version, .expires = wall_time_of(change.value.end(), monotonic_now())});
+		else if (change.kind != Change::Kind::none) journal_->remove(change.key(), change.version);
 	});
 	const auto decide = [](const Change& change, Status status) {
 		const Ticket& ticket = change.ticket;

@@ -2,6 +2,9 @@
 // arrives, waits in the store's window until the journal has it, and then becomes visible and is
 // answered. Without a journal a change is visible and answered at once.
 //
+// The end of a version that has one is a change too, which has no asker. From that time on, also
+// before this change is made, the key counts as missing.
+//
 // All changes of one turn of the loop are one transaction of the journal. If that fails, they are
 // undone, and answered by Status::disk; the next turn tries again.
 //
@@ -27,12 +30,17 @@ public:
 	// of the turn. One value may be longer.
 	static constexpr std::size_t waiting_max = 4096;  // changes, and answers that depend on them
 	static constexpr std::size_t waiting_bytes_max = 64 << 20;
+	// The most versions that one call of expire() looks at.
+	static constexpr std::size_t expired_at_once = 512;
 
 	// A part of a request which it keeps while its value is under way.
 	struct Terms {
 		std::uint64_t order = 0;  // ChangeId::order; 0: the change has no id
 		std::uint64_t expected = any_version;  // Request::expected
 		bool versioned = false;  // Request::versioned
+		std::uint32_t ttl_ms = 0;  // Request::ttl_ms
+
+		Life life() const { return ttl_ms == 0 ? Life::endless : Life::limited; }
 	};
 	struct Request {
 		Asker& asker;
@@ -43,11 +51,13 @@ public:
 
 	// `journal` is null if nothing is durable.
 	Changes(async::Loop& loop, Store& store, Sessions& sessions, Journal* journal)
-		: loop_(loop), store_(store), sessions_(sessions), journal_(journal) {}
+		: loop_(loop), store_(store), sessions_(sessions), journal_(journal) {
+		store_.announce(loop.now());
+	}
 
 	// Each of these is answered by Asker::decided(), at once or later.
 	void set(const Request& request, std::string_view key, Bytes value);
-	// `value` is of Store::take(); its bytes must not change any more.
+	// `value` is of Store::take(), with Terms::life(); its bytes must not change any more.
 	void set(const Request& request, Value value);
 	void remove(const Request& request, std::string_view key);
 	// Answers a change that must not be executed: it was executed before, or its key has another
@@ -60,6 +70,8 @@ public:
 	void forget(const Asker& asker);
 	// Decides all changes that wait.
 	void commit();
+	// Removes versions whose end has come. Returns true if there may be more of them.
+	bool expire();
 	// Changes that were executed before and arrived again.
 	std::uint64_t repeated() const { return repeated_; }
 

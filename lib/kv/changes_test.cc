@@ -8,46 +8,6 @@ namespace {
 
 using namespace testing_tools;
 
-class ChangesTest : public ::testing::Test {
-protected:
-	void open(std::size_t memory_max, std::size_t window = 64) {
-		changes_.reset();
-		store_.emplace(StoreOptions{.memory_max = memory_max, .window = window}, nullptr);
-		changes_.emplace(loop_, *store_, sessions_, &journal_);
-	}
-	void SetUp() override { open(std::size_t{1} << 30); }
-
-	Changes::Request request(std::uint32_t number, std::uint64_t order = 0) {
-		return {.asker = answers_, .number = number, .session = &session_, .terms = {.order = order}};
-	}
-	void set(std::uint32_t number, std::string_view key, std::string_view value, std::uint64_t order = 0) {
-		changes_->set(request(number, order), key, bytes_of(value));
-	}
-	void remove(std::uint32_t number, std::string_view key, std::uint64_t order = 0) {
-		changes_->remove(request(number, order), key);
-	}
-	void set_if(std::uint32_t number, std::string_view key, std::string_view value, std::uint64_t expected) {
-		changes_->set({.asker = answers_, .number = number, .terms = {.expected = expected, .versioned = true}}, key,
-			bytes_of(value));
-	}
-	void remove_if(std::uint32_t number, std::string_view key, std::uint64_t expected) {
-		changes_->remove(
-			{.asker = answers_, .number = number, .terms = {.expected = expected, .versioned = true}}, key);
-	}
-	std::string get(std::string_view key) {
-		const Value value = store_->get(key);
-		return value ? std::string(text_of(value.bytes())) : "(missing)";
-	}
-
-	async::Loop loop_;
-	Sessions sessions_{1};
-	ChangeSession& session_ = sessions_.enter(7);
-	TestJournal journal_;
-	KeptAnswers answers_;
-	std::optional<Store> store_;
-	std::optional<Changes> changes_;
-};
-
 TEST_F(ChangesTest, AChangeIsNeitherVisibleNorAnsweredBeforeTheJournalHasIt) {
 	set(1, "key", "one");
 	changes_->commit();

@@ -91,16 +91,18 @@ void Client::submit(Call& call) {
 	}
 }
 
-// Adds a request with its id, version and key to the outbox, and returns where the caller writes
-// `more` bytes behind them. The request carries a release if one waits. If `body` is not empty, it
-// follows in the same message from where it lies, without a copy.
+// Adds a request with its id, version, time to live and key to the outbox, and returns where the
+// caller writes `more` bytes behind them. The request carries a release if one waits. If `body` is
+// not empty, it follows in the same message from where it lies, without a copy.
 std::byte* Client::put_request(RequestHeader header, const Call& call, std::size_t more, Bytes body) {
 	header.key_length = static_cast<std::uint16_t>(call.key_.size());
 	const bool identified = call.ordered_.order != 0 && call.kind_ != Call::Kind::get;
 	const bool expects = call.versioned_ && call.kind_ != Call::Kind::get;
 	if (identified) header = with_id(header);
 	if (call.versioned_) header = with_version(header);
-	const std::size_t before_key = (identified ? sizeof(ChangeId) : 0) + (expects ? sizeof call.expected_ : 0);
+	if (call.ttl_ms_ != 0) header = with_ttl(header);
+	const std::size_t before_key = (identified ? sizeof(ChangeId) : 0) + (expects ? sizeof call.expected_ : 0) +
+		(call.ttl_ms_ != 0 ? sizeof call.ttl_ms_ : 0);
 	std::byte* at = put_header(header, before_key + call.key_.size() + more, body);
 	if (identified) {
 		const ChangeId id{.order = call.ordered_.order, .settled = call.settled_};
@@ -110,6 +112,10 @@ std::byte* Client::put_request(RequestHeader header, const Call& call, std::size
 	if (expects) {
 		std::memcpy(at, &call.expected_, sizeof call.expected_);
 		at += sizeof call.expected_;
+	}
+	if (call.ttl_ms_ != 0) {
+		std::memcpy(at, &call.ttl_ms_, sizeof call.ttl_ms_);
+		at += sizeof call.ttl_ms_;
 	}
 	std::memcpy(at, call.key_.data(), call.key_.size());
 	return at + call.key_.size();
@@ -135,7 +141,8 @@ void Client::submit_eager(Call& call, Operation operation) {
 		.number = call.number_,
 		.value_length = static_cast<std::uint32_t>(call.value_.size())};
 	const Bytes value = call.value_;
-	if (!outbox_.takes(sizeof header + sizeof(ChangeId) + sizeof call.expected_ + call.key_.size() + value.size())) {
+	const std::size_t before_key = sizeof header + sizeof(ChangeId) + sizeof call.expected_ + sizeof call.ttl_ms_;
+	if (!outbox_.takes(before_key + call.key_.size() + value.size())) {
 		put_request(header, call, 0, value);
 		return;
 	}

@@ -91,8 +91,8 @@ public:
 
 	// The operations; they start when they are awaited. Results are Result<void> and, for get(),
 	// Result<Fetched>.
-	Call set(std::string_view key, Bytes value);
-	Call set(std::string_view key, channel::Place value);
+	Call set(std::string_view key, Bytes value, SetOptions options = {});
+	Call set(std::string_view key, channel::Place value, SetOptions options = {});
 	Getting get(std::string_view key);
 	Call remove(std::string_view key);
 
@@ -195,10 +195,12 @@ private:
 	Coroutines coroutines_;
 };
 
-inline Call Client::set(std::string_view key, Bytes value) { return {*this, Call::Kind::set, key, value, {}}; }
-inline Call Client::set(std::string_view key, channel::Place value) {
+inline Call Client::set(std::string_view key, Bytes value, SetOptions options) {
+	return {*this, Call::Kind::set, key, value, {}, options};
+}
+inline Call Client::set(std::string_view key, channel::Place value, SetOptions options) {
 	const Bytes bytes = value.bytes();
-	return {*this, Call::Kind::set, key, bytes, std::move(value)};
+	return {*this, Call::Kind::set, key, bytes, std::move(value), options};
 }
 inline Getting Client::get(std::string_view key) { return {*this, key, false}; }
 inline Call Client::remove(std::string_view key) { return {*this, Call::Kind::remove, key, {}, {}}; }

@@ -58,7 +58,8 @@ LineHeader* Index::published_line(std::string_view key, std::uint64_t hash) cons
 
 void Index::publish(std::string_view key, Bytes value) { publish(key, value, index_hash(key, shape_.seed)); }
 
-void Index::publish(std::string_view key, Bytes value, std::uint64_t hash) {
+// Returns false if the value is too large for the area; then the key is withdrawn.
+bool Index::publish(std::string_view key, Bytes value, std::uint64_t hash) {
 	const auto line = static_cast<std::uint32_t>(hash & (shape_.lines - 1));
 	LineHeader& header = header_at(line);
 	LineHeader fresh{.hash = hash,
@@ -66,7 +67,10 @@ void Index::publish(std::string_view key, Bytes value, std::uint64_t hash) {
 		.key_length = static_cast<std::uint16_t>(key.size())};
 	if (fresh.record_bytes() > inside_max) {
 		fresh.offset = place_for(header, line, fresh.record_bytes());
-		if (fresh.offset == 0) return withdraw(key);
+		if (fresh.offset == 0) {
+			withdraw(key);
+			return false;
+		}
 	}
 	// The line is empty while its content changes.
 	clear(header);
@@ -81,22 +85,25 @@ void Index::publish(std::string_view key, Bytes value, std::uint64_t hash) {
 	header = fresh;
 	show();
 	++counters_.published;
+	return true;
 }
 
-void Index::set(std::string_view key, Bytes value) {
+bool Index::set(std::string_view key, Bytes value) {
 	const std::uint64_t hash = index_hash(key, shape_.seed);
 	LineHeader* const header = published_line(key, hash);
-	if (header == nullptr) return;
+	if (header == nullptr) return false;
 	if (value.size() <= refreshed_max) return publish(key, value, hash);
 	clear(*header);
 	++counters_.withdrawn;
+	return false;
 }
 
-void Index::withdraw(std::string_view key) {
+bool Index::withdraw(std::string_view key) {
 	LineHeader* const header = published_line(key, index_hash(key, shape_.seed));
-	if (header == nullptr) return;
+	if (header == nullptr) return false;
 	clear(*header);
 	++counters_.withdrawn;
+	return true;
 }
 
 // Returns the offset for a record of this many bytes, 0 if it is too large. The line's present

@@ -40,10 +40,11 @@ public:
 
 	// Publishes the key with this value, or withdraws it if the value is too large for the area.
 	void publish(std::string_view key, Bytes value);
-	// If the key is published, publishes its new value or withdraws the key.
-	void set(std::string_view key, Bytes value);
-	// If the key is published, publishes it no longer.
-	void withdraw(std::string_view key);
+	// If the key is published, publishes its new value or withdraws the key. Returns true if it is
+	// published now.
+	bool set(std::string_view key, Bytes value);
+	// If the key is published, publishes it no longer, and returns true.
+	bool withdraw(std::string_view key);
 
 	// The area that each client with one-sided GETs may read.
 	channel::Place area() const { return {area_, 0, area_.size()}; }
@@ -61,7 +62,7 @@ private:
 	LineHeader& header_at(std::uint32_t line) const;
 	LineHeader* published_line(std::string_view key, std::uint64_t hash) const;
 	std::byte* record_of(LineHeader& header) const;
-	void publish(std::string_view key, Bytes value, std::uint64_t hash);
+	bool publish(std::string_view key, Bytes value, std::uint64_t hash);
 	std::uint32_t place_for(LineHeader& header, std::uint32_t line, std::uint32_t bytes);
 	void evict_oldest();
 

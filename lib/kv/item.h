@@ -11,14 +11,18 @@
 #include <utility>
 
 #include "lib/channel/memory.h"
+#include "lib/kv/state/arena.h"
+#include "lib/kv/state/eviction.h"
+#include "lib/kv/state/expiry.h"
 #include "lib/kv/wire.h"
 
 namespace verbena::kv {
 
 class Store;
 
-// In memory the key follows the Item, and the value follows the key. A long value begins at a cache
-// line, because copies of other bytes take longer.
+// In memory the Item is followed by the parts that only some items have (the place in the
+// eviction's queue, the end of life), the key, and the value. A long value begins at a cache line,
+// because copies of other bytes take longer.
 struct Item {
 	static constexpr std::size_t aligned_from = 4096, alignment = 64;
 	Item* next = nullptr;  // the next item of the same bucket
@@ -32,22 +36,42 @@ struct Item {
 	std::uint32_t credit = 0;
 	std::uint16_t key_length = 0;
 	bool in_table = false;
+	std::uint8_t parts = 0;  // the bytes of the parts that follow: `evictable` and `mortal`
+
+	// One bit each, so that the sum of the bytes says which parts there are.
+	static constexpr std::uint8_t evictable = 16, mortal = 32;
+	static_assert(sizeof(Eviction::Entry) <= evictable && sizeof(Expiry::Entry) <= mortal);
 
 	// Where a value of this length begins, in bytes from the Item on. A block that has room for a
 	// long one is aligned to a cache line.
-	static constexpr std::size_t value_offset(std::size_t key_length, std::size_t value_length) {
-		const std::size_t end_of_key = sizeof(Item) + key_length;
+	static constexpr std::size_t value_offset(std::uint8_t parts, std::size_t key_length, std::size_t value_length) {
+		const std::size_t end_of_key = sizeof(Item) + parts + key_length;
 		return value_length < aligned_from ? end_of_key : (end_of_key + alignment - 1) / alignment * alignment;
 	}
+	std::size_t value_offset() const { return value_offset(parts, key_length, value_length); }
+	// The bytes that were asked of the arena for this item, and those that it has taken for them.
+	std::size_t block_bytes() const { return value_offset() + value_length; }
+	std::size_t cost() const { return Arena::block_size(block_bytes()); }
+	// The monotonic time from which on the key is missing; `never`: it has none.
+	Nanoseconds end() const { return (parts & mortal) != 0 ? life().at : never; }
 
-	// The bytes behind the Item: the key, then the value.
-	std::byte* tail() { return reinterpret_cast<std::byte*>(this + 1); }
-	const std::byte* tail() const { return reinterpret_cast<const std::byte*>(this + 1); }
-	std::string_view key() const { return {reinterpret_cast<const char*>(tail()), key_length}; }
-	std::byte* value() { return reinterpret_cast<std::byte*>(this) + value_offset(key_length, value_length); }
-	Bytes bytes() const {
-		return {reinterpret_cast<const std::byte*>(this) + value_offset(key_length, value_length), value_length};
+	// The parts, which must be there. After the eviction's place comes the end of life.
+	Eviction::Entry& queued() { return *reinterpret_cast<Eviction::Entry*>(this + 1); }
+	const Expiry::Entry& life() const {
+		return *reinterpret_cast<const Expiry::Entry*>(
+			reinterpret_cast<const std::byte*>(this + 1) + (parts & evictable));
 	}
+	Expiry::Entry& life() { return const_cast<Expiry::Entry&>(std::as_const(*this).life()); }
+	// The item that has this part. Items that are mortal all have `others` beside it.
+	static Item& of(Eviction::Entry& entry) { return reinterpret_cast<Item*>(&entry)[-1]; }
+	static Item& of(Expiry::Entry& entry, std::uint8_t others) {
+		return reinterpret_cast<Item*>(reinterpret_cast<std::byte*>(&entry) - others)[-1];
+	}
+
+	std::byte* key_begin() { return reinterpret_cast<std::byte*>(this + 1) + parts; }
+	std::string_view key() const { return {reinterpret_cast<const char*>(this + 1) + parts, key_length}; }
+	std::byte* value() { return reinterpret_cast<std::byte*>(this) + value_offset(); }
+	Bytes bytes() const { return {reinterpret_cast<const std::byte*>(this) + value_offset(), value_length}; }
 };
 static_assert(sizeof(Item) == 48);
 
@@ -74,6 +98,12 @@ public:
 	Bytes bytes() const { return item_->bytes(); }
 	std::uint32_t size() const { return item_->value_length; }
 	std::uint64_t version() const { return item_->version; }
+	Nanoseconds end() const { return item_->end(); }  // Item::end()
+	// Sets this time, before the version is stored; for a version that was taken as Life::limited.
+	void end_at(Nanoseconds when) {
+		check((item_->parts & Item::mortal) != 0, "a version whose life is limited has room for its end");
+		item_->life().at = when;
+	}
 	// The value's bytes as registered memory, which a peer can access by RDMA. The Buffer holds the
 	// version as this Value does. Not for a store without a pool.
 	channel::Buffer buffer() const;

@@ -15,11 +15,19 @@
 
 namespace verbena::kv {
 
+// The facts about a version beside its bytes.
+struct Stamp {
+	std::uint64_t version = 0;
+	// The time from which on the key is missing, in nanoseconds since 1970 (CLOCK_REALTIME); 0: it
+	// has none.
+	std::uint64_t expires = 0;
+};
+
 class Journal {
 public:
 	virtual ~Journal() = default;
-	// `version` is that of the change.
-	virtual void set(std::string_view key, Bytes value, std::uint64_t version) = 0;
+	// `stamp.version` is that of the change.
+	virtual void set(std::string_view key, Bytes value, const Stamp& stamp) = 0;
 	virtual void remove(std::string_view key, std::uint64_t version) = 0;
 	// Makes all changes since the previous call durable before it returns. Returns false if it
 	// wrote none of them.

@@ -40,8 +40,8 @@ std::size_t record_bytes(std::string_view key, Bytes value) {
 }
 
 std::uint64_t write_record(
-	std::byte* place, std::string_view name, std::string_view key, Bytes value, std::uint64_t version) {
-	RecordHeader header{.version = version};
+	std::byte* place, std::string_view name, std::string_view key, Bytes value, const Stamp& stamp) {
+	RecordHeader header{.version = stamp.version, .expires = stamp.expires};
 	std::byte* at = place + sizeof header;
 	if (key.size() > short_max) {
 		header.key_length = static_cast<std::uint32_t>(key.size());
@@ -62,7 +62,7 @@ std::optional<Record> read_record(std::string_view name, std::string_view conten
 	if (header.checksum != checksum_of(name, content.data(), content.size())) return {};
 	Record record{.is_note = name.front() == note_letter,
 		.key = name.substr(1),
-		.version = header.version,
+		.stamp = {.version = header.version, .expires = header.expires},
 		.checksum = header.checksum};
 	content.remove_prefix(sizeof header);
 	if (name.front() == long_key) {

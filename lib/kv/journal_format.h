@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/kv/wire.h"
+#include "lib/kv/journal.h"
 
 namespace verbena::kv {
 
@@ -24,7 +24,7 @@ namespace verbena::kv {
 struct RecordHeader {
 	std::uint64_t checksum = 0;
 	std::uint64_t version = 0;     // the key's; 0: a note
-	std::uint64_t expires = 0;     // 0: never
+	std::uint64_t expires = 0;     // Stamp::expires
 	std::uint32_t flags = 0;
 	std::uint32_t key_length = 0;  // a key follows this header; 0: the name has it
 };
@@ -36,19 +36,20 @@ std::string name_of_note(std::string_view note);
 // The bytes of a record, for write_record().
 std::size_t record_bytes(std::string_view key, Bytes value);
 // Writes the record of a key to `place`, and returns its checksum. `name` is name_of_key(). For a
-// note, `key` is empty and the version is 0.
+// note, `key` is empty and the stamp is {}.
 std::uint64_t write_record(
-	std::byte* place, std::string_view name, std::string_view key, Bytes value, std::uint64_t version);
+	std::byte* place, std::string_view name, std::string_view key, Bytes value, const Stamp& stamp);
 
 struct Record {
 	bool is_note = false;
 	std::string_view key;  // the note's name, if it is one
 	Bytes value;
-	std::uint64_t version = 0, checksum = 0;
+	Stamp stamp;
+	std::uint64_t checksum = 0;
 };
 // Returns nothing if the record is damaged.
 std::optional<Record> read_record(std::string_view name, std::string_view content);
-// The same for format 1, which has no checksums; the version is 0.
+// The same for format 1, which has no checksums and no stamps.
 std::optional<Record> read_record_1(std::string_view name, std::string_view content);
 
 // The key of a damaged record, or about what it is, for a message.

@@ -110,8 +110,8 @@ int LmdbJournal::convert() {
 		if (!record) error = MDB_CORRUPTED;
 		if (error == 0) error = mdb_cursor_del(cursor, 0);
 		if (error != 0) break;
-		if (record->is_note) error = put(name_of_note(record->key), {}, record->value, 0);
-		else error = put(name_of_key(record->key), record->key, record->value, ++ledger_.last_version);
+		if (record->is_note) error = put(name_of_note(record->key), {}, record->value, {});
+		else error = put(name_of_key(record->key), record->key, record->value, {.version = ++ledger_.last_version});
 	}
 	if (cursor != nullptr) mdb_cursor_close(cursor);
 	return error == MDB_NOTFOUND ? 0 : error;
@@ -134,7 +134,7 @@ int LmdbJournal::write_ledger() {
 	const Bytes value = std::as_bytes(std::span(&ledger_, 1));
 	MDB_val name = value_of(whole), place{record_bytes({}, value), nullptr};
 	const int error = mdb_put(transaction_, table_, &name, &place, MDB_RESERVE);
-	if (error == 0) write_record(static_cast<std::byte*>(place.mv_data), whole, {}, value, 0);
+	if (error == 0) write_record(static_cast<std::byte*>(place.mv_data), whole, {}, value, {});
 	return error;
 }
 
@@ -177,7 +177,7 @@ std::expected<void, std::string> LmdbJournal::read_all(const Take& take) {
 		}
 		if (record->is_note && record->key == Ledger::note) return 0;
 		found.add(record->checksum);
-		ended = !record->is_note && !take(record->key, record->value, record->version);
+		ended = !record->is_note && !take(record->key, record->value, record->stamp);
 		return ended ? MDB_NOTFOUND : 0;
 	});
 	if (!read || ended) return read;
@@ -199,7 +199,7 @@ std::expected<std::vector<std::string>, std::string> LmdbJournal::salvage() {
 			losses.push_back(damaged_name(name) + " is damaged");
 		} else if (!record->is_note || record->key != Ledger::note) {
 			found.add(record->checksum);
-			found.last_version = std::max(found.last_version, record->version);
+			found.last_version = std::max(found.last_version, record->stamp.version);
 		}
 		return 0;
 	});
@@ -229,14 +229,14 @@ std::expected<void, std::string> LmdbJournal::read_notes(const std::function<voi
 // Writes.
 
 // Replaces a record. The ledger follows.
-int LmdbJournal::put(const std::string& name, std::string_view key, Bytes value, std::uint64_t version) {
+int LmdbJournal::put(const std::string& name, std::string_view key, Bytes value, const Stamp& stamp) {
 	MDB_val as_key = value_of(name), place;
 	int error = mdb_get(transaction_, table_, &as_key, &place);
 	if (error == 0) ledger_.take(checksum_at(place));
 	if (error != 0 && error != MDB_NOTFOUND) return error;
 	place = {record_bytes(key, value), nullptr};
 	error = mdb_put(transaction_, table_, &as_key, &place, MDB_RESERVE);
-	if (error == 0) ledger_.add(write_record(static_cast<std::byte*>(place.mv_data), name, key, value, version));
+	if (error == 0) ledger_.add(write_record(static_cast<std::byte*>(place.mv_data), name, key, value, stamp));
 	return error;
 }
 
@@ -249,17 +249,17 @@ int LmdbJournal::erase(const std::string& name) {
 }
 
 void LmdbJournal::write_note(std::string_view name, Bytes value) {
-	if (begin()) try_to(put(name_of_note(name), {}, value, 0));
+	if (begin()) try_to(put(name_of_note(name), {}, value, {}));
 }
 
 void LmdbJournal::erase_note(std::string_view name) {
 	if (begin()) try_to(erase(name_of_note(name)));
 }
 
-void LmdbJournal::set(std::string_view key, Bytes value, std::uint64_t version) {
+void LmdbJournal::set(std::string_view key, Bytes value, const Stamp& stamp) {
 	if (!begin()) return;
-	ledger_.last_version = std::max(ledger_.last_version, version);
-	try_to(put(name_of_key(key), key, value, version));
+	ledger_.last_version = std::max(ledger_.last_version, stamp.version);
+	try_to(put(name_of_key(key), key, value, stamp));
 }
 
 void LmdbJournal::remove(std::string_view key, std::uint64_t version) {

@@ -36,7 +36,7 @@ public:
 
 	// Passes every committed key to `take`, in no particular order, until that returns false. The
 	// error is one sentence, also if `take` has got all records that are not damaged.
-	using Take = std::function<bool(std::string_view key, Bytes value, std::uint64_t version)>;
+	using Take = std::function<bool(std::string_view key, Bytes value, const Stamp& stamp)>;
 	std::expected<void, std::string> read_all(const Take& take);
 	// Removes damaged records, and accepts that records are missing. Returns one phrase for each
 	// loss. After a loss the folder has a new identity, so no client sends a change again that it
@@ -52,7 +52,7 @@ public:
 	std::expected<void, std::string> read_notes(const std::function<void(std::string_view name, Bytes value)>& take);
 
 	// Journal
-	void set(std::string_view key, Bytes value, std::uint64_t version) override;
+	void set(std::string_view key, Bytes value, const Stamp& stamp) override;
 	void remove(std::string_view key, std::uint64_t version) override;
 	bool commit() override;
 
@@ -71,7 +71,7 @@ private:
 	int convert();
 	int read_ledger();
 	int write_ledger();
-	int put(const std::string& name, std::string_view key, Bytes value, std::uint64_t version);
+	int put(const std::string& name, std::string_view key, Bytes value, const Stamp& stamp);
 	int erase(const std::string& name);
 	void try_to(int error) {
 		if (error != 0) fail(error);

@@ -28,7 +28,7 @@ protected:
 	}
 	static Content content(LmdbJournal& journal) {
 		Content content;
-		const auto read = journal.read_all([&](std::string_view key, Bytes value, std::uint64_t) {
+		const auto read = journal.read_all([&](std::string_view key, Bytes value, const Stamp&) {
 			content[std::string(key)] = text_of(value);
 			return true;
 		});
@@ -47,15 +47,15 @@ TEST_F(LmdbJournalTest, AReopenedJournalHasExactlyTheCommittedChanges) {
 	{
 		const auto journal = open();
 		for (const std::string& key : {std::string("key"), longest, another, on_the_edge, behind_it})
-			journal->set(key, bytes_of("value of it"), ++version_);
-		journal->set("large", bytes_of(large), ++version_);
-		journal->set("empty", Bytes(), ++version_);
-		journal->set("gone", bytes_of("value"), ++version_);
-		journal->set("key", bytes_of("another value"), ++version_);
+			journal->set(key, bytes_of("value of it"), {.version = ++version_});
+		journal->set("large", bytes_of(large), {.version = ++version_});
+		journal->set("empty", Bytes(), {.version = ++version_});
+		journal->set("gone", bytes_of("value"), {.version = ++version_});
+		journal->set("key", bytes_of("another value"), {.version = ++version_});
 		journal->remove("gone", ++version_);
 		journal->remove("never there", ++version_);
 		EXPECT_TRUE(journal->commit());
-		journal->set("late", bytes_of("value"), ++version_);
+		journal->set("late", bytes_of("value"), {.version = ++version_});
 	}
 	const Content wanted{{"key", "another value"}, {longest, "value of it"}, {another, "value of it"},
 		{on_the_edge, "value of it"}, {behind_it, "value of it"}, {"large", large}, {"empty", ""}};
@@ -65,8 +65,8 @@ TEST_F(LmdbJournalTest, AReopenedJournalHasExactlyTheCommittedChanges) {
 TEST_F(LmdbJournalTest, KeysOfAnyBytesStayDistinct) {
 	const std::string key("a\0version", 9);
 	const auto journal = open();
-	journal->set(key, bytes_of("one"), ++version_);
-	journal->set("version", bytes_of("two"), ++version_);
+	journal->set(key, bytes_of("one"), {.version = ++version_});
+	journal->set("version", bytes_of("two"), {.version = ++version_});
 	ASSERT_TRUE(journal->commit());
 	EXPECT_EQ(content(*journal), (Content{{key, "one"}, {"version", "two"}}));
 }
@@ -81,14 +81,14 @@ TEST_F(LmdbJournalTest, ASecondServerCannotOpenTheFolder) {
 TEST_F(LmdbJournalTest, ATransactionThatFailsIsDroppedWholeAndTheNextOneMaySucceed) {
 	{
 		const auto journal = open(1 << 20);
-		journal->set("key", bytes_of("value"), ++version_);
+		journal->set("key", bytes_of("value"), {.version = ++version_});
 		ASSERT_TRUE(journal->commit());
-		journal->set("key", bytes_of("another"), ++version_);
-		journal->set("other", bytes_of(std::string(2 << 20, 'x')), ++version_);
-		journal->set("third", bytes_of("value"), ++version_);
+		journal->set("key", bytes_of("another"), {.version = ++version_});
+		journal->set("other", bytes_of(std::string(2 << 20, 'x')), {.version = ++version_});
+		journal->set("third", bytes_of("value"), {.version = ++version_});
 		EXPECT_FALSE(journal->commit());
 		EXPECT_NE(journal->failure().find(folder_), std::string::npos);
-		journal->set("fourth", bytes_of("value"), ++version_);
+		journal->set("fourth", bytes_of("value"), {.version = ++version_});
 		EXPECT_TRUE(journal->commit());
 		EXPECT_EQ(journal->failure(), "");
 	}
@@ -98,10 +98,10 @@ TEST_F(LmdbJournalTest, ATransactionThatFailsIsDroppedWholeAndTheNextOneMaySucce
 TEST_F(LmdbJournalTest, VersionsGoOnBehindTheLastChangeAlsoIfItWasADel) {
 	{
 		const auto journal = open();
-		journal->set("key", bytes_of("value"), 41);
+		journal->set("key", bytes_of("value"), {.version = 41});
 		journal->remove("key", 42);
 		ASSERT_TRUE(journal->commit());
-		journal->set("lost", bytes_of("value"), 43);
+		journal->set("lost", bytes_of("value"), {.version = 43});
 	}
 	EXPECT_EQ(open()->last_version(), 42u);
 }
@@ -113,8 +113,8 @@ protected:
 		LmdbJournalTest::SetUp();
 		const auto journal = open();
 		for (int i = 0; i < 20; ++i)
-			journal->set("key" + std::to_string(i), bytes_of("value " + std::to_string(i)), ++version_);
-		journal->set(std::string(600, 'l'), bytes_of(std::string(10'000, 'v')), ++version_);
+			journal->set("key" + std::to_string(i), bytes_of("value " + std::to_string(i)), {.version = ++version_});
+		journal->set(std::string(600, 'l'), bytes_of(std::string(10'000, 'v')), {.version = ++version_});
 		journal->write_note("identity", bytes_of("12345678"));
 		ASSERT_TRUE(journal->commit());
 	}
@@ -145,7 +145,7 @@ protected:
 	std::pair<std::string, std::size_t> read() const {
 		const auto journal = open();
 		std::size_t records = 0;
-		const auto done = journal->read_all([&](std::string_view, Bytes, std::uint64_t) { return ++records > 0; });
+		const auto done = journal->read_all([&](std::string_view, Bytes, const Stamp&) { return ++records > 0; });
 		return {done ? "" : done.error(), records};
 	}
 };
@@ -171,7 +171,7 @@ TEST_F(DamagedJournal, ARecordThatIsMissingOrFromAnOlderTimeIsFound) {
 	change(name_of_key("key7"), [&](std::string& bytes) { old = bytes; });
 	{
 		const auto journal = open();
-		journal->set("key7", bytes_of("newer"), ++version_);
+		journal->set("key7", bytes_of("newer"), {.version = ++version_});
 		ASSERT_TRUE(journal->commit());
 		EXPECT_EQ(content(*journal).at("key7"), "newer");
 	}
@@ -274,7 +274,8 @@ TEST_F(LmdbJournalTest, OverwritingAtMostDoublesTheFile) {
 	const auto size = [&] { return std::filesystem::file_size(folder_ + "/data.mdb"); };
 	const auto write = [&](int commits) {
 		for (int i = 0; i < commits; ++i) {
-			for (int j = 0; j < 100; ++j) journal->set("key " + std::to_string(j % 20), bytes_of(value), ++version_);
+			for (int j = 0; j < 100; ++j)
+				journal->set("key " + std::to_string(j % 20), bytes_of(value), {.version = ++version_});
 			ASSERT_TRUE(journal->commit());
 		}
 	};

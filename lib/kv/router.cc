@@ -41,14 +41,14 @@ Opened Router::open_now(Session& session, const ClientOptions& options, const Ro
 	return result;
 }
 
-Call Router::set(std::string_view key, channel::Place value) {
+Call Router::set(std::string_view key, channel::Place value, SetOptions options) {
 	const Bytes bytes = value.bytes();
-	return {*this, Call::Kind::set, key, bytes, std::move(value)};
+	return {*this, Call::Kind::set, key, bytes, std::move(value), options};
 }
 
-Conditional Router::set_if(std::string_view key, channel::Place value, std::uint64_t expected) {
+Conditional Router::set_if(std::string_view key, channel::Place value, std::uint64_t expected, SetOptions options) {
 	const Bytes bytes = value.bytes();
-	return {*this, Call::Kind::set, key, bytes, std::move(value), expected};
+	return {*this, Call::Kind::set, key, bytes, std::move(value), expected, options};
 }
 
 // Placement.

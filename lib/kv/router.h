@@ -43,18 +43,20 @@ public:
 
 	// The operations; they start when they are awaited. Results are Result<void> and, for get(),
 	// Result<Fetched>.
-	Call set(std::string_view key, Bytes value) { return {*this, Call::Kind::set, key, value, {}}; }
-	Call set(std::string_view key, channel::Place value);
+	Call set(std::string_view key, Bytes value, SetOptions options = {}) {
+		return {*this, Call::Kind::set, key, value, {}, options};
+	}
+	Call set(std::string_view key, channel::Place value, SetOptions options = {});
 	Getting get(std::string_view key) { return {*this, key, false}; }
 	Call remove(std::string_view key) { return {*this, Call::Kind::remove, key, {}, {}}; }
 	// A GET whose Fetched has the version. It is never one-sided.
 	Getting get_versioned(std::string_view key) { return {*this, key, true}; }
 	// Changes that are made only if the key has the version `expected`; 0: if it is missing. The
 	// result is the new version.
-	Conditional set_if(std::string_view key, Bytes value, std::uint64_t expected) {
-		return {*this, Call::Kind::set, key, value, {}, expected};
+	Conditional set_if(std::string_view key, Bytes value, std::uint64_t expected, SetOptions options = {}) {
+		return {*this, Call::Kind::set, key, value, {}, expected, options};
 	}
-	Conditional set_if(std::string_view key, channel::Place value, std::uint64_t expected);
+	Conditional set_if(std::string_view key, channel::Place value, std::uint64_t expected, SetOptions options = {});
 	Conditional remove_if(std::string_view key, std::uint64_t expected) {
 		return {*this, Call::Kind::remove, key, {}, {}, expected};
 	}

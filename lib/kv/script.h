@@ -1,6 +1,6 @@
-// One line of a kv_client script: `SET key value`, `GET key`, `DEL key`, or with versions
-// `GETV key`, `CAS key version value`, `DEL key version`. A key ends at the next space; a value is
-// the rest of the line, with its spaces.
+// One line of a kv_client script: `SET key value`, `GET key`, `DEL key`, with a time to live
+// `SETEX key time value`, or with versions `GETV key`, `CAS key version value`, `DEL key version`.
+// A key ends at the next space; a value is the rest of the line, with its spaces.
 //
 // Threads: any; a pure function.
 #pragma once
@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace verbena::kv {
 
@@ -19,6 +20,7 @@ struct Command {
 	Kind kind = Kind::get;
 	std::string key, value;
 	std::optional<std::uint64_t> expected;  // CAS, and DEL with a version
+	std::uint32_t ttl_ms = 0;  // SETEX
 };
 
 inline std::optional<std::uint64_t> read_version(std::string_view text) {
@@ -26,6 +28,21 @@ inline std::optional<std::uint64_t> read_version(std::string_view text) {
 	const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
 	if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
 	return version;
+}
+
+// A time as users write it: a number and its unit, ms, s, m, h or d. Returns milliseconds, from 1
+// to 2^32 - 1 (49 days).
+inline std::optional<std::uint32_t> read_time(std::string_view text) {
+	std::uint64_t number = 0;
+	const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+	if (error != std::errc() || number > UINT32_MAX) return std::nullopt;
+	const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+	constexpr std::pair<std::string_view, std::uint64_t> units[] = {
+		{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
+	for (const auto& [name, milliseconds] : units)
+		if (const std::uint64_t time = number * milliseconds; name == unit && time > 0 && time <= UINT32_MAX)
+			return static_cast<std::uint32_t>(time);
+	return std::nullopt;
 }
 
 // Parses one line. An empty line yields nullopt. The error is one sentence.
@@ -48,6 +65,13 @@ inline std::expected<std::optional<Command>, std::string> read_command(std::stri
 		if (!key || rest.data() == nullptr) return std::unexpected("SET needs a key and a value: SET key value");
 		return Command{.kind = Kind::set, .key = std::string(*key), .value = std::string(rest)};
 	}
+	if (word == "SETEX") {
+		const auto text = next();
+		const auto time = text ? read_time(*text) : std::nullopt;
+		if (!key || !time || rest.data() == nullptr)
+			return std::unexpected("SETEX needs a key, a time from 1ms to 49d and a value: SETEX key 10s value");
+		return Command{.kind = Kind::set, .key = std::string(*key), .value = std::string(rest), .ttl_ms = *time};
+	}
 	if (word == "CAS") {
 		const auto text = next();
 		const auto version = text ? read_version(*text) : std::nullopt;
@@ -57,7 +81,9 @@ inline std::expected<std::optional<Command>, std::string> read_command(std::stri
 	}
 	if (word != "GET" && word != "GETV" && word != "DEL")
 		return std::unexpected("'" + word.substr(0, 20) +
-			"' is no command; use SET key value, GET key, DEL key, GETV key, CAS key version value or DEL key version");
+			"' is no command; use SET key value, GET key, DEL key, SETEX key time value, GETV key, CAS key version "
+			"value "
+			"or DEL key version");
 	if (!key) return std::unexpected(word + " needs a key: " + word + " key");
 	if (rest.data() == nullptr)
 		return Command{.kind = word == "GET" ? Kind::get

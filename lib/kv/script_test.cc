@@ -32,6 +32,24 @@ TEST(KvScript, VersionsAreNumbersBehindTheKey) {
 	EXPECT_EQ(command_of("GETV key").kind, Command::Kind::get_version);
 }
 
+TEST(KvScript, SetexHasATimeBetweenKeyAndValue) {
+	const Command command = command_of("SETEX key 10s a value with  spaces");
+	EXPECT_EQ(command.kind, Command::Kind::set);
+	EXPECT_EQ(command.key, "key");
+	EXPECT_EQ(command.value, "a value with  spaces");
+	EXPECT_EQ(command.ttl_ms, 10'000u);
+	EXPECT_EQ(command_of("SETEX key 1ms ").ttl_ms, 1u);
+	EXPECT_EQ(command_of("SETEX key 4294967295ms v").ttl_ms, 4294967295u);
+	EXPECT_EQ(command_of("SETEX key 2m v").ttl_ms, 120'000u);
+	EXPECT_EQ(command_of("SETEX key 3h v").ttl_ms, 10'800'000u);
+	EXPECT_EQ(command_of("SETEX key 49d v").ttl_ms, 4'233'600'000u);
+	EXPECT_EQ(command_of("SET key value").ttl_ms, 0u);
+	for (const char* line : {"SETEX", "SETEX key", "SETEX key 10s", "SETEX key 10 value", "SETEX key s value",
+			 "SETEX key 0s value", "SETEX key -1s value", "SETEX key 50d value", "SETEX key 4294967296ms value",
+			 "SETEX key 99999999999999999999s value", "SETEX key 1.5s value", "SETEX key 10S value"})
+		EXPECT_FALSE(read_command(line)) << line;
+}
+
 TEST(KvScript, AnUnknownOrIncompleteCommandIsAnError) {
 	for (const char* line :
 		{"SET", "SET key", "GET", "DEL", "PUT key value", "GET two keys", "set key value", "CAS", "CAS key",

@@ -108,7 +108,7 @@ bool Connection::handle(const Request& request) {
 	++counters_.requests;
 	if (stopping_) return true;
 	if (request.header.release != 0) release(request.header.release);
-	Changes::Terms terms{.expected = request.expected, .versioned = request.versioned};
+	Changes::Terms terms{.expected = request.expected, .versioned = request.versioned, .ttl_ms = request.ttl_ms};
 	if (request.id) {
 		if (session_ == nullptr) return false;
 		session_->settle(request.id->settled);
@@ -149,7 +149,7 @@ void Connection::set(const Request& request, const Changes::Terms& terms) {
 
 // Answers a GET at once, or begins or queues its rendezvous.
 void Connection::get(const RequestHeader& header, bool versioned, std::string_view key) {
-	Value value = store_.get(key);
+	Value value = store_.get(key, channel_->loop().now());
 	if (!value) return answer(header.number, Status::missing);
 	if (index_) store_.publish(key, value);
 	const bool direct = channel_->direct();

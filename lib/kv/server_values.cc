@@ -73,7 +73,7 @@ Running Connection::grant_value(std::uint32_t number, Value value, bool versione
 // Reads a SET's value from the client's memory, then stores it.
 Running Connection::read_value(Queued request) {
 	const std::uint32_t number = request.header.number;
-	Value value = store_.take(request.key, request.header.value_length);
+	Value value = store_.take(request.key, request.header.value_length, request.terms.life());
 	if (!value) {
 		answer(number, changes_.refusal());
 	} else {
@@ -106,7 +106,7 @@ void Connection::limit_reading() {
 // Grants the client a lease to write the value of a SET.
 Running Connection::grant_place(Queued request) {
 	const std::uint32_t number = request.header.number;
-	Value value = store_.take(request.key, request.header.value_length);
+	Value value = store_.take(request.key, request.header.value_length, request.terms.life());
 	if (!value) {
 		answer(number, changes_.refusal());
 		end_rendezvous();

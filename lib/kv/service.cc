@@ -1,10 +1,9 @@
 #include "lib/kv/service.h"
 
-#include <chrono>
-
 #include "base/random.h"
 #include "lib/kv/fault_report.h"
 #include "lib/kv/placement.h"
+#include "lib/kv/wall_clock.h"
 #include "lib/verbs/local_device.h"
 
 namespace verbena::kv {
@@ -14,19 +13,14 @@ using async::Task;
 
 constexpr Nanoseconds drain_patience = 1'500'000'000, answers_patience = 500'000'000, count_interval = 10'000'000,
 					  report_interval = 1'000'000'000;
+// The time between two looks at the ends of versions.
+constexpr Nanoseconds life_interval = 10'000'000;
 
 // A client that is being served. It is linked in Service::open_, so that stop() can close it.
 struct Served : async::Linked {
 	explicit Served(Connection& of) : connection(of) {}
 	Connection& connection;
 };
-
-// The versions of a store without a past follow the time, in nanoseconds. So they are above those
-// of an earlier store of this name, unless the clock was set back.
-std::uint64_t first_versions() {
-	return static_cast<std::uint64_t>(
-		std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-}
 
 }  // namespace
 
@@ -58,6 +52,7 @@ channel::Described describe(const ServiceOptions& options) {
 
 std::expected<void, std::string> Service::start() {
 	const Settings& settings = options_.settings;
+	if (options_.evict && !options_.data.empty()) return std::unexpected("a cache that evicts keeps no journal");
 	if (options_.wish.device.empty()) options_.wish.device = lib::device_at(options_.where.get());
 	auto transport =
 		channel::RcTransport::open(io_, options_.wish, server_rc_options(settings, options_.server.value_max));
@@ -69,12 +64,16 @@ std::expected<void, std::string> Service::start() {
 	options_.server.message_max = records_max(settings.eager_max);
 	store_ = std::make_unique<Store>(StoreOptions{.memory_max = settings.memory,
 										 .index_bytes = settings.one_sided,
-										 .window = options_.data.empty() ? 1 : Changes::waiting_max},
+										 .window = options_.data.empty() ? 1 : Changes::waiting_max,
+										 .evict = options_.evict},
 		&transport_->memory());
+	store_->announce(io_.now());
 	store_->charge(message_bytes_beyond_free());
 	if (settings.one_sided > 0 && store_->index() == nullptr)
 		return std::unexpected("there is not enough memory for --one-sided; use a smaller size");
-	store_->begin_versions(options_.data.empty() ? first_versions() : 0);
+	// The versions of a store without a past follow the time, in nanoseconds. So they are above
+	// those of an earlier store of this name, unless the clock was set back.
+	store_->begin_versions(options_.data.empty() ? wall_now() : 0);
 	if (options_.data.empty()) sessions_ = std::make_unique<Sessions>(secure_random<std::uint64_t>() | 1);
 	else if (auto opened = open_journal(); !opened) return opened;
 	changes_ = std::make_unique<Changes>(io_, *store_, *sessions_, session_journal_.get());
@@ -86,6 +85,7 @@ std::expected<void, std::string> Service::start() {
 		[this](std::unique_ptr<channel::Channel> channel) { io_.spawn(serve(std::move(channel))); }, options_.complain);
 	acceptor_->start();
 	io_.spawn(keep_counts());
+	io_.spawn(end_lives());
 	if (!options_.join) return {};
 	// Join last: clients connect as soon as they see the name, so the port must be open.
 	auto name = server_name(options_.name, port());
@@ -110,8 +110,7 @@ std::expected<void, std::string> Service::open_journal() {
 	// LMDB's file also holds old pages until no transaction uses them, and unused parts of pages.
 	constexpr std::size_t times = 4, bytes_min = std::size_t{1} << 30;
 	const FaultReport report(options_.data + " is damaged, and LMDB cannot read it; restore the folder from a copy");
-	auto opened =
-		LmdbJournal::open(options_.data, std::max(options_.settings.memory * times, bytes_min), first_versions());
+	auto opened = LmdbJournal::open(options_.data, std::max(options_.settings.memory * times, bytes_min), wall_now());
 	if (!opened) return std::unexpected(opened.error());
 	journal_ = std::move(*opened);
 	if (options_.salvage) {
@@ -120,8 +119,8 @@ std::expected<void, std::string> Service::open_journal() {
 		for (const std::string& loss : *losses) options_.complain(options_.data + ": " + loss);
 	}
 	bool fits = true;
-	const auto read = journal_->read_all([&](std::string_view key, Bytes value, std::uint64_t version) {
-		return fits = store_->restore(key, value, version);
+	const auto read = journal_->read_all([&](std::string_view key, Bytes value, const Stamp& stamp) {
+		return fits = store_->restore(key, value, stamp.version, monotonic_time_of(stamp.expires, monotonic_now()));
 	});
 	if (!read) return read;
 	if (!fits) return std::unexpected("the content of " + options_.data + " needs more than --memory; raise it");
@@ -168,11 +167,24 @@ Task<void> Service::keep_counts() {
 		counts_.requests.store(counters_.requests, std::memory_order_relaxed);
 		counts_.keys.store(store_->size(), std::memory_order_relaxed);
 		counts_.used_bytes.store(store_->used(), std::memory_order_relaxed);
+		const StoreCounters& of_store = store_->counters();
+		counts_.hits.store(of_store.hits, std::memory_order_relaxed);
+		counts_.misses.store(of_store.gets - of_store.hits, std::memory_order_relaxed);
+		counts_.evicted.store(of_store.evicted, std::memory_order_relaxed);
+		counts_.expired.store(of_store.expired, std::memory_order_relaxed);
 		if (journal_) report_journal();
 		sessions_->expire(io_.now());
 		store_->charge(message_bytes_beyond_free() + sessions_->bytes());
 		counts_.registrations.store(transport_->memory().counters().registrations, std::memory_order_relaxed);
 		co_await io_.sleep_for(count_interval);
+	}
+}
+
+// When many lives end at once, some end in each turn, and the clients are served between them.
+Task<void> Service::end_lives() {
+	while (true) {
+		if (changes_->expire()) co_await async::NextTurn(io_);
+		else co_await io_.sleep_for(life_interval);
 	}
 }
 

@@ -36,6 +36,8 @@ struct ServiceOptions {
 	std::uint32_t join_lease_s = 5;  // seconds until a crashed server stops being a member
 	std::string data;     // folder of the journal; empty: nothing is durable
 	bool salvage = false;  // start without the damaged records of the journal
+	// A SET that finds no room evicts other keys. Not together with `data`, which keeps every key.
+	bool evict = false;
 	// Gets one sentence for each client that failed, and when writing to the disk begins to fail or
 	// to work again. Both threads call it.
 	std::function<void(const std::string&)> complain = [](const std::string&) {};
@@ -49,6 +51,9 @@ channel::Described describe(const ServiceOptions& options);
 // updated about a hundred times a second. Any thread may read them.
 struct ServiceCounts {
 	std::atomic<std::uint64_t> clients{0}, clients_peak{0}, requests{0}, keys{0}, used_bytes{0}, registrations{0};
+	// GETs by message that found their key, and that did not; keys that were evicted, and that came
+	// to the end of their life.
+	std::atomic<std::uint64_t> hits{0}, misses{0}, evicted{0}, expired{0};
 };
 
 class Service {
@@ -80,6 +85,7 @@ private:
 	async::Task<void> serve(std::unique_ptr<channel::Channel> channel);
 	async::Task<void> close_all();
 	async::Task<void> keep_counts();
+	async::Task<void> end_lives();
 	std::expected<void, std::string> open_journal();
 	void report_journal();
 	std::size_t message_bytes_beyond_free() const;

@@ -21,7 +21,7 @@ public:
 	SessionJournal(LmdbJournal& journal, Sessions& sessions) : journal_(journal), sessions_(sessions) {}
 
 	// Journal
-	void set(std::string_view key, Bytes value, std::uint64_t version) override { journal_.set(key, value, version); }
+	void set(std::string_view key, Bytes value, const Stamp& stamp) override { journal_.set(key, value, stamp); }
 	void remove(std::string_view key, std::uint64_t version) override { journal_.remove(key, version); }
 	bool commit() override;
 

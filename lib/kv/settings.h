@@ -27,7 +27,7 @@ struct Settings {
 
 // The longest eager request or answer, in bytes.
 constexpr std::uint32_t message_max =
-	value_max + key_max + RequestHeader::bytes + sizeof(ChangeId) + sizeof(Request::expected);
+	value_max + key_max + RequestHeader::bytes + sizeof(ChangeId) + sizeof(Request::expected) + sizeof(Request::ttl_ms);
 
 // The size of a receive buffer: any message that is eager by the rule fits into one frame, and
 // several small records fit into one buffer.

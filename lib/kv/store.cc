@@ -10,6 +10,10 @@ namespace verbena::kv {
 namespace {
 
 constexpr std::size_t migrated_at_once = 8;
+// For a table that needs room to grow, each SET of a new key evicts this many others, unless the
+// table would have more than this part of the memory.
+constexpr unsigned evicted_for_table = 4;
+constexpr std::size_t table_part = 4;
 
 // The wide product of two words, folded to one: the mixing step of the hash.
 std::uint64_t fold(std::uint64_t left, std::uint64_t right) {
@@ -17,10 +21,6 @@ std::uint64_t fold(std::uint64_t left, std::uint64_t right) {
 	const Wide product = Wide{left} * right;
 	return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
-
-// The bytes of one version, and of its block.
-std::size_t item_bytes(std::size_t key, std::size_t value) { return Item::value_offset(key, value) + value; }
-std::size_t cost_of(const Item& item) { return Arena::block_size(item_bytes(item.key_length, item.value_length)); }
 
 }  // namespace
 
@@ -36,6 +36,7 @@ Store::Store(const StoreOptions& options, channel::MemoryPool* pool)
 	  table_(buckets_first) {
 	secure_random(std::as_writable_bytes(std::span(seed_)));
 	if (pool != nullptr && options.index_bytes > 0) index_ = Index::make(*pool, options.index_bytes);
+	if (options.evict) eviction_.emplace(options.memory_max, static_cast<Eviction::Items&>(*this));
 }
 
 Store::~Store() {
@@ -49,6 +50,7 @@ void Store::drop(Table& table) {
 	for (Item* first : table)
 		for (Item *item = first, *next; item != nullptr; item = next) {
 			next = item->next;
+			if ((item->parts & Item::mortal) != 0) Expiry::cancel(item->life());
 			const Value last(item);
 			--item->references;  // the table's own
 		}
@@ -82,32 +84,20 @@ Item** Store::find(std::string_view key, std::uint64_t hash) {
 	return at;
 }
 
-Value Store::get(std::string_view key) {
+// Returns the link to an item that is in the table. Its own bytes are not read.
+Item** Store::link_to(const Item* item, std::uint64_t hash) {
+	Item** at = bucket_of(hash);
+	while (*at != item) at = &(*at)->next;
+	return at;
+}
+
+Value Store::get(std::string_view key, Nanoseconds now) {
 	++counters_.gets;
 	Item* const item = *find(key, hash_of(key));
-	counters_.hits += item != nullptr;
+	if (item == nullptr || item->end() <= now) return {};
+	++counters_.hits;
+	if (eviction_) eviction_->use(item->queued());
 	return Value(item);
-}
-
-// Returns the newest change of the key in the window, or null.
-const Change* Store::newest_change(std::string_view key, std::uint64_t hash) const {
-	if (window_.empty()) return nullptr;
-	return window_.newest(hash, [&](const Change& change) { return change.key() == key; });
-}
-
-Store::Newest Store::newest(std::string_view key) {
-	const std::uint64_t hash = hash_of(key);
-	if (const Change* const change = newest_change(key, hash); change != nullptr)
-		return {.value = change->kind == Change::Kind::set ? change->value : Value(), .waits = true};
-	return {.value = Value(*find(key, hash))};
-}
-
-// The bytes of the newest version; 0: the key is missing.
-std::size_t Store::newest_cost(std::string_view key, std::uint64_t hash) {
-	if (const Change* const change = newest_change(key, hash); change != nullptr)
-		return change->kind == Change::Kind::set ? cost_of(*change->value.item_) : 0;
-	const Item* const present = *find(key, hash);
-	return present == nullptr ? 0 : cost_of(*present);
 }
 
 // Returns the credit of a new version, or nullopt if the store is full.
@@ -125,10 +115,17 @@ std::optional<std::size_t> Store::credit_for(std::string_view key, std::uint64_t
 	return {};
 }
 
-Value Store::make(std::string_view key, std::size_t size) {
-	const std::size_t bytes = item_bytes(key.size(), size), cost = Arena::block_size(bytes);
+Value Store::make(std::string_view key, std::size_t size, Life life) {
+	const auto parts =
+		static_cast<std::uint8_t>((eviction_ ? Item::evictable : 0) | (life == Life::limited ? Item::mortal : 0));
+	const std::size_t bytes = Item::value_offset(parts, key.size(), size) + size, cost = Arena::block_size(bytes);
 	const std::uint64_t hash = hash_of(key);
-	const std::optional<std::size_t> credit = credit_for(key, hash, cost);
+	std::optional<std::size_t> credit = credit_for(key, hash, cost);
+	// For a version that can never fit, nothing is evicted.
+	if (!credit && eviction_ && cost + overhead() + Eviction::bytes_more <= options_.memory_max) {
+		while (!credit && evict_one()) credit = credit_for(key, hash, cost);
+		refused_for_now_ = true;
+	}
 	std::byte* const at = credit ? arena_.take(bytes) : nullptr;
 	if (at == nullptr) {
 		++counters_.refused;
@@ -141,13 +138,16 @@ Value Store::make(std::string_view key, std::size_t size) {
 		.hash = hash,
 		.value_length = static_cast<std::uint32_t>(size),
 		.credit = static_cast<std::uint32_t>(*credit),
-		.key_length = static_cast<std::uint16_t>(key.size())};
-	std::memcpy(item->tail(), key.data(), key.size());
+		.key_length = static_cast<std::uint16_t>(key.size()),
+		.parts = parts};
+	if (eviction_) new (&item->queued()) Eviction::Entry;
+	if (life == Life::limited) new (&item->life()) Expiry::Entry{.at = never};
+	std::memcpy(item->key_begin(), key.data(), key.size());
 	return Value(item);
 }
 
 void Store::destroy(Item* item) {
-	const std::size_t bytes = item_bytes(item->key_length, item->value_length);
+	const std::size_t bytes = item->block_bytes();
 	used_ -= Arena::block_size(bytes);
 	credit_ -= item->credit;
 	arena_.give_back(reinterpret_cast<std::byte*>(item), bytes);
@@ -158,13 +158,13 @@ bool Store::movable(const std::byte* block) {
 	return item.in_table && item.references == 1;
 }
 
-// Lets the link that pointed to the item point to its new place. The bytes at `from` may be another
-// item's already.
+// Lets every pointer to the item point to its new place. The bytes at `from` may be another item's
+// already.
 void Store::moved(std::byte* from, std::byte* to) {
 	auto* const item = reinterpret_cast<Item*>(to);
-	Item** at = bucket_of(item->hash);
-	while (reinterpret_cast<std::byte*>(*at) != from) at = &(*at)->next;
-	*at = item;
+	*link_to(reinterpret_cast<const Item*>(from), item->hash) = item;
+	if (eviction_) Eviction::relocated(item->queued());
+	if ((item->parts & Item::mortal) != 0) Expiry::relocated(item->life());
 }
 
 bool Store::set(std::string_view key, Bytes value) {
@@ -172,10 +172,10 @@ bool Store::set(std::string_view key, Bytes value) {
 	return made && enter(made);
 }
 
-Value Store::take(std::string_view key, std::size_t size) { return make(key, size); }
+Value Store::take(std::string_view key, std::size_t size, Life life) { return make(key, size, life); }
 
-Value Store::take(std::string_view key, Bytes value) {
-	Value made = make(key, value.size());
+Value Store::take(std::string_view key, Bytes value, Life life) {
+	Value made = make(key, value.size(), life);
 	if (made && !value.empty()) std::memcpy(made.item_->value(), value.data(), value.size());
 	return made;
 }
@@ -186,21 +186,25 @@ bool Store::set(Value value) { return enter(value); }
 // replaced is still there; another client may have removed or replaced it meanwhile.
 bool Store::confirm_credit(Item& item) {
 	if (item.credit == 0) return true;
-	const std::size_t freed = newest_cost(item.key(), item.hash);
+	std::size_t freed = newest_cost(item.key(), item.hash);
 	if (freed >= item.credit) return true;
-	if (used_ - (credit_ - item.credit) - freed + overhead() > options_.memory_max) {
-		++counters_.refused;
-		refused_for_now_ = false;
-		return false;
+	while (used_ - (credit_ - item.credit) - freed + overhead() > options_.memory_max) {
+		if (!eviction_ || !evict_one()) {
+			++counters_.refused;
+			refused_for_now_ = eviction_.has_value();
+			return false;
+		}
+		freed = std::min<std::size_t>(newest_cost(item.key(), item.hash), item.credit);
 	}
 	credit_ -= item.credit - freed;
 	item.credit = static_cast<std::uint32_t>(freed);
 	return true;
 }
 
-bool Store::restore(std::string_view key, Bytes value, std::uint64_t version) {
-	Value made = take(key, value);
+bool Store::restore(std::string_view key, Bytes value, std::uint64_t version, Nanoseconds end) {
+	Value made = take(key, value, end == never ? Life::endless : Life::limited);
 	if (!made || !confirm_credit(*made.item_)) return false;
+	if (end != never) made.end_at(end);
 	begin_versions(made.item_->version = version);
 	put(made.release());
 	return true;
@@ -213,90 +217,31 @@ bool Store::enter(Value& value) {
 	return true;
 }
 
-bool Store::accept(Value value, const Ticket& ticket) {
-	Item& item = *value.item_;
-	if (!confirm_credit(item)) return false;
-	const std::size_t freed = newest_cost(item.key(), item.hash) - item.credit;
-	item.version = ++last_version_;
-	freeing_ += freed;
-	waiting_bytes_ += item.key_length + item.value_length;
-	window_.accept(item.hash,
-		{.kind = Change::Kind::set,
-			.version = item.version,
-			.freed = static_cast<std::uint32_t>(freed),
-			.value = std::move(value),
-			.ticket = ticket});
-	return true;
-}
-
-void Store::accept_removal(Value value, const Ticket& ticket) {
-	const Item& item = *value.item_;
-	const std::size_t freed = cost_of(item);
-	freeing_ += freed;
-	window_.accept(item.hash,
-		{.kind = Change::Kind::remove,
-			.version = ++last_version_,
-			.freed = static_cast<std::uint32_t>(freed),
-			.value = std::move(value),
-			.ticket = ticket});
-}
-
-void Store::accept_answer(Status status, std::uint64_t version, const Ticket& ticket) {
-	window_.follow({.status = status, .version = version, .ticket = ticket});
-}
-
-void Store::leave_window(const Change& change) {
-	freeing_ -= change.freed;
-	if (change.kind == Change::Kind::set) waiting_bytes_ -= change.key().size() + change.value.size();
-}
-
-void Store::hold(ChangeWindow::Position end, const std::function<void(const Change&)>& done) {
-	window_.hold(end, [&](Change& change) {
-		leave_window(change);
-		if (change.kind == Change::Kind::set) {
-			Value value = change.value;
-			put(value.release());
-		} else if (change.kind == Change::Kind::remove) {
-			take_out(find(change.key(), change.value.item_->hash));
-		}
-		done(change);
-	});
-}
-
-void Store::drop(ChangeWindow::Position from, const std::function<void(const Change&)>& undo) {
-	window_.drop(from, [&](Change& change) {
-		leave_window(change);
-		undo(change);
-	});
-}
-
 void Store::put(Item* item) {
 	++counters_.sets;
 	credit_ -= std::exchange(item->credit, 0);
 	item->in_table = true;
 	Item** const at = find(item->key(), item->hash);
-	if (Item* const present = *at; present != nullptr) {
+	Item* const present = *at;
+	if ((item->parts | (present == nullptr ? 0 : present->parts)) != 0) queue_new(*item, present);
+	*at = item;
+	if (present != nullptr) {
 		item->next = present->next;
-		*at = item;
 		present->in_table = false;
 		const Value last(present);
 		--present->references;
-	} else {
-		*at = item;
-		if (++count_ > table_.size()) grow();
 	}
-	if (index_) index_->set(item->key(), item->bytes());
+	if (index_) show(*item);
+	// The item may be evicted for the table.
+	if (present == nullptr && ++count_ > table_.size()) grow();
 	if (!old_.empty()) migrate(migrated_at_once);
 }
 
-void Store::publish(std::string_view key, const Value& value) {
-	if (index_) index_->publish(key, value.bytes());
-}
-
-bool Store::remove(std::string_view key) {
+bool Store::remove(std::string_view key, Nanoseconds now) {
 	Item** const at = find(key, hash_of(key));
-	if (*at == nullptr) return false;
+	if (*at == nullptr || (*at)->end() <= now) return false;
 	++last_version_;
+	++counters_.removes;
 	take_out(at);
 	return true;
 }
@@ -306,8 +251,9 @@ void Store::take_out(Item** at) {
 	Item* const item = *at;
 	*at = item->next;
 	--count_;
-	++counters_.removes;
 	if (index_) index_->withdraw(item->key());
+	if (eviction_) eviction_->remove(item->queued(), item->cost());
+	if ((item->parts & Item::mortal) != 0) Expiry::cancel(item->life());
 	item->in_table = false;
 	const Value last(item);
 	--item->references;
@@ -316,7 +262,11 @@ void Store::take_out(Item** at) {
 // Doubles the table, unless that would exceed the limit: then its buckets get longer. Later SETs
 // move the items, a few buckets at a time.
 void Store::grow() {
-	if (!fits(table_.size() * 2 * sizeof(Item*))) return;
+	const std::size_t bytes = table_.size() * 2 * sizeof(Item*);
+	if (eviction_ && bytes <= options_.memory_max / table_part)
+		for (unsigned i = 0; i < evicted_for_table && !fits(bytes); ++i)
+			if (!evict_one()) break;
+	if (!fits(bytes)) return;
 	if (!old_.empty()) migrate(old_.size());
 	old_.assign(table_.size() * 2, nullptr);
 	old_.swap(table_);

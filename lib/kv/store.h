@@ -8,6 +8,10 @@
 // With a window, a change is accepted first, and visible later: when it is held, or never, if it is
 // dropped (state/window.h).
 //
+// A version may have an end of life, a monotonic time from which on it counts as missing. Some time
+// later expire() takes it out. A store that evicts makes room for a new version by taking out
+// others, by S3-FIFO (state/eviction.h). It has no window.
+//
 // Threads: one, that of the pool's loop.
 // Lifetime: every Value, and every Buffer of one, ends before its store; the store dies before its
 //   pool.
@@ -24,6 +28,7 @@
 //   has room for both. The new version then has a credit: bytes, up to the size of the old version,
 //   that the limit does not count until the new version has replaced the old one.
 //   get() and the index show what is in the table, and nothing that waits in the window.
+//   The index shows a version until 10 ms after its end at most, if expire() runs every 10 ms.
 #pragma once
 
 #include <algorithm>
@@ -47,15 +52,21 @@ struct StoreOptions {
 	std::size_t index_bytes = 0;
 	// The most changes in the window, a power of two.
 	std::size_t window = 1;
+	// A SET that finds no room evicts other keys; then nothing may wait in the window.
+	bool evict = false;
 };
 
 // Totals since the store was made. `hits` counts GETs that found their key, `refused` calls of
-// set() and take() for which there was no memory.
+// set() and take() for which there was no memory, `expired` versions that were taken out after
+// their end.
 struct StoreCounters {
-	std::uint64_t sets = 0, gets = 0, hits = 0, removes = 0, refused = 0;
+	std::uint64_t sets = 0, gets = 0, hits = 0, removes = 0, refused = 0, evicted = 0, expired = 0;
 };
 
-class Store final : private Arena::Holder {
+// Whether a version may get an end of life.
+enum class Life : bool { endless, limited };
+
+class Store final : private Arena::Holder, private Eviction::Items {
 public:
 	// `pool` is null where no channel is direct: then the memory is not registered.
 	Store(const StoreOptions& options, channel::MemoryPool* pool);
@@ -63,32 +74,34 @@ public:
 	Store(const Store&) = delete;
 	Store& operator=(const Store&) = delete;
 
-	// Returns the current version, or an empty Value if the key is missing.
-	Value get(std::string_view key);
+	// Returns the current version, or an empty Value if the key is missing or its end is not after
+	// `now`.
+	Value get(std::string_view key, Nanoseconds now = 0);
 	// Stores a copy of the value. Returns false, and changes nothing, if the store is full. The two
 	// set() and remove() are visible at once; do not call them while the window has changes.
 	bool set(std::string_view key, Bytes value);
 	// Returns false if the key is missing.
-	bool remove(std::string_view key);
-	// Stores what a journal has, with its version.
-	bool restore(std::string_view key, Bytes value, std::uint64_t version);
+	bool remove(std::string_view key, Nanoseconds now = 0);
+	// Stores what a journal has, with its version and its end.
+	bool restore(std::string_view key, Bytes value, std::uint64_t version, Nanoseconds end = never);
 	// Each change gets a version, which is above all earlier ones. The next one follows this,
 	// unless there is a higher one already.
 	std::uint64_t last_version() const { return last_version_; }
 	void begin_versions(std::uint64_t after) { last_version_ = std::max(last_version_, after); }
 
 	// Reserves memory for a new version. The caller moves the value's bytes into its buffer(), and
-	// then stores it by set(Value). Returns an empty Value if the store is full.
-	Value take(std::string_view key, std::size_t size);
+	// then stores it by set(Value), after Value::end_at() if its life is limited. Returns an empty
+	// Value if the store is full.
+	Value take(std::string_view key, std::size_t size, Life life = Life::endless);
 	// The same with these bytes.
-	Value take(std::string_view key, Bytes value);
+	Value take(std::string_view key, Bytes value, Life life = Life::endless);
 	// Stores a version that take() has returned; its bytes must not change any more. Returns false
 	// if the store is full because the old version, for which this one has a credit, was removed or
 	// replaced by a smaller one meanwhile.
 	bool set(Value value);
 	// After a refusal, true if the same call may soon succeed: the limit allows the version, but
 	// values that have Buffers are in its way; or it will fit when the changes in the window are
-	// visible.
+	// visible; or the keys that could be evicted are in use.
 	bool refused_for_now() const { return refused_for_now_; }
 
 	// The newest version of a key: that of the newest change in the window, otherwise get().
@@ -96,12 +109,15 @@ public:
 		Value value;           // empty: the key is missing
 		bool waits = false;    // it is not visible yet
 	};
-	Newest newest(std::string_view key);
+	Newest newest(std::string_view key, Nanoseconds now = 0);
 	// Accepts a version that take() has returned as the key's newest one. Returns false as set().
 	// The window must have room.
 	bool accept(Value value, const Ticket& ticket);
 	// Accepts that the key loses `value`, which is its newest version.
 	void accept_removal(Value value, const Ticket& ticket);
+	// Accepts the end of a version that expire() has passed on. Nothing is accepted if a newer
+	// change of the key waits.
+	void accept_end(Value value);
 	// Lets an answer wait until the changes in the window are held.
 	void accept_answer(Status status, std::uint64_t version, const Ticket& ticket);
 	// The changes before `end` are held: they become visible. `done` gets each afterwards.
@@ -113,6 +129,14 @@ public:
 	// The bytes of keys and values in the window.
 	std::size_t waiting_bytes() const { return waiting_bytes_; }
 
+	// Announces the time.
+	void announce(Nanoseconds now);
+	// Announces the time, and looks at up to `most` versions whose end has come. `ended` gets each
+	// and calls end() or accept_end(). Returns true if there may be more.
+	bool expire(Nanoseconds now, std::size_t most, const std::function<void(Value)>& ended);
+	// Takes a version that expire() has passed on out of the table.
+	void end(Value value);
+
 	// The keys published for one-sided GETs. Null without `index_bytes`, without a pool, or if the
 	// pool had no memory for the index.
 	const Index* index() const { return index_.get(); }
@@ -122,9 +146,12 @@ public:
 
 	std::size_t size() const { return count_; }  // keys
 	std::size_t used() const { return used_; }  // bytes of all versions
-	// Bytes that the limit counts beside the versions: the table beyond its first buckets, and what
-	// is charged.
-	std::size_t overhead() const { return (table_.size() + old_.size() - buckets_first) * sizeof(Item*) + charged_; }
+	// Bytes that the limit counts beside the versions: the table beyond its first buckets, the
+	// ghosts of evicted keys, and what is charged.
+	std::size_t overhead() const {
+		return (table_.size() + old_.size() - buckets_first) * sizeof(Item*) + (eviction_ ? eviction_->bytes() : 0) +
+			charged_;
+	}
 	// Makes the limit count this many bytes of memory that the store's owner uses.
 	void charge(std::size_t bytes) { charged_ = bytes; }
 	// The most bytes of the arena of a store with this limit.
@@ -143,31 +170,48 @@ private:
 	std::uint64_t hash_of(std::string_view key) const;
 	Item** bucket_of(std::uint64_t hash);
 	Item** find(std::string_view key, std::uint64_t hash);
-	bool fits(std::size_t bytes) const { return used_ - credit_ + overhead() + bytes <= options_.memory_max; }
+	bool fits(std::size_t bytes) const {
+		return used_ - credit_ + overhead() + bytes + (eviction_ ? Eviction::bytes_more : 0) <= options_.memory_max;
+	}
 	const Change* newest_change(std::string_view key, std::uint64_t hash) const;
 	std::size_t newest_cost(std::string_view key, std::uint64_t hash);
 	std::optional<std::size_t> credit_for(std::string_view key, std::uint64_t hash, std::size_t cost);
-	Value make(std::string_view key, std::size_t size);
+	Value make(std::string_view key, std::size_t size, Life life);
 	bool confirm_credit(Item& item);
 	// set() of a Value, which is emptied if that succeeds.
 	bool enter(Value& value);
 	void put(Item* item);
 	void take_out(Item** at);
+	void accept_loss(Change::Kind kind, Value value, const Ticket& ticket);
 	void leave_window(const Change& change);
 	void destroy(Item* item);
 	void grow();
 	void migrate(std::size_t buckets);
 	static void drop(Table& table);
+	Item** link_to(const Item* item, std::uint64_t hash);
+
+	// Eviction and ends of life (store_cache.cc).
+	bool evict_one();
+	void queue_new(Item& item, Item* present);
+	void show(Item& item);
+	bool withdraw_in_time(Item& item);
 
 	// Arena::Holder
 	bool movable(const std::byte* block) override;
 	void moved(std::byte* from, std::byte* to) override;
+
+	// Eviction::Items
+	Facts facts_of(Eviction::Entry& entry) override;
+	bool stays(Eviction::Entry& entry) override;
 
 	StoreOptions options_;
 	Segments segments_;
 	Arena arena_;
 	std::unique_ptr<Index> index_;
 	ChangeWindow window_;
+	std::optional<Eviction> eviction_;
+	// The ends of versions, and before them the times at which published ones leave the index.
+	Expiry ends_{0}, withdrawals_{0};
 	// The bytes of keys and values in the window; those that become free when it is applied.
 	std::size_t waiting_bytes_ = 0, freeing_ = 0;
 	std::uint64_t seed_[2];  // the secret key of hash_of()

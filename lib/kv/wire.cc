@@ -19,10 +19,10 @@ template <class T> bool take_value(Bytes& rest, T& value) {
 	return true;
 }
 
-bool is_change(Operation operation) {
-	return operation == Operation::set || operation == Operation::set_read || operation == Operation::set_write ||
-		operation == Operation::remove;
+bool is_set(Operation operation) {
+	return operation == Operation::set || operation == Operation::set_read || operation == Operation::set_write;
 }
+bool is_change(Operation operation) { return is_set(operation) || operation == Operation::remove; }
 
 }  // namespace
 
@@ -58,7 +58,7 @@ std::expected<Request, Malformed> Requests::next() {
 	if (rest_.size() < sizeof header) return std::unexpected(Malformed::length);
 	std::memcpy(&header, take(rest_, sizeof header).data(), sizeof header);
 	const auto options = static_cast<std::uint8_t>(header.protocol);
-	header.protocol = static_cast<Protocol>(options & ~(identified_bit | versioned_bit));
+	header.protocol = static_cast<Protocol>(options & ~(identified_bit | versioned_bit | mortal_bit));
 	if (header.protocol > Protocol::rendezvous) return std::unexpected(Malformed::operation);
 	bool has_key = true, has_value = true;
 	switch (header.operation) {
@@ -86,6 +86,11 @@ std::expected<Request, Malformed> Requests::next() {
 			return std::unexpected(Malformed::operation);
 		if (is_change(header.operation) && !take_value(rest_, request.expected))
 			return std::unexpected(Malformed::length);
+	}
+	if ((options & mortal_bit) != 0) {
+		if (!is_set(header.operation)) return std::unexpected(Malformed::operation);
+		if (!take_value(rest_, request.ttl_ms)) return std::unexpected(Malformed::length);
+		if (request.ttl_ms == 0) return std::unexpected(Malformed::value);
 	}
 	if (rest_.size() < header.key_length) return std::unexpected(Malformed::length);
 	request.key = take(rest_, header.key_length);

@@ -3,8 +3,9 @@
 //
 // The first message of each side is its Hello. Each further message is a sequence of records
 // without padding. A record is a header of 16 bytes, little-endian, and its content: the ChangeId
-// of an identified change, the version that a change expects, a request's key, then its value or
-// the value's remote address; an answer's version, then its value, or its remote address.
+// of an identified change, the version that a change expects, the time to live of a SET, a
+// request's key, then its value or the value's remote address; an answer's version, then its value,
+// or its remote address.
 // Records that leave in one turn of the loop share a message.
 //
 // Threads: any; values and pure functions.
@@ -115,14 +116,15 @@ struct ChangeId {
 static_assert(sizeof(ChangeId) == 16);
 
 // The second byte of a header holds the Protocol and these bits. Requests::next() moves them to
-// Request::id and Request::versioned; with_id() and with_version() set them.
-inline constexpr std::uint8_t identified_bit = 0x80, versioned_bit = 0x40;
+// Request::id, Request::versioned and Request::ttl_ms; the functions below set them.
+inline constexpr std::uint8_t identified_bit = 0x80, versioned_bit = 0x40, mortal_bit = 0x20;
 constexpr RequestHeader with_bit(RequestHeader header, std::uint8_t bit) {
 	header.protocol = static_cast<Protocol>(static_cast<std::uint8_t>(header.protocol) | bit);
 	return header;
 }
 constexpr RequestHeader with_id(RequestHeader header) { return with_bit(header, identified_bit); }
 constexpr RequestHeader with_version(RequestHeader header) { return with_bit(header, versioned_bit); }
+constexpr RequestHeader with_ttl(RequestHeader header) { return with_bit(header, mortal_bit); }
 
 // As the version that a change expects: any, also that of a missing key. A missing key has the
 // version 0.
@@ -133,6 +135,8 @@ struct Request {
 	std::optional<ChangeId> id;  // SET, SET_READ, SET_WRITE and DEL of a client with an id
 	bool versioned = false;  // GET and changes: the answer shall have the version
 	std::uint64_t expected = any_version;  // changes: executed only if the key has this version
+	// SET, SET_READ, SET_WRITE: the time to live, in milliseconds from the execution on; 0: none.
+	std::uint32_t ttl_ms = 0;
 	Bytes key;
 	Bytes value;          // Operation::set
 	RemoteMemory remote;  // Operation::set_read

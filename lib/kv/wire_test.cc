@@ -101,6 +101,39 @@ TEST(KvWire, AChangeHasItsExpectedVersionBehindTheIdAndAGetHasNone) {
 		fault_of(message_of(with_version({.operation = Operation::remove, .key_length = 1}), "k")), Malformed::length);
 }
 
+TEST(KvWire, ASetHasItsTimeToLiveBeforeTheKeyAndNoOtherRequestHasOne) {
+	const auto message_with = [](RequestHeader header, std::uint32_t ttl_ms) {
+		std::vector<std::byte> message;
+		header.key_length = 3;
+		append(message, with_ttl(header));
+		if (header.operation == Operation::set && header.protocol != Protocol::automatic)
+			append(message, std::as_bytes(std::span(&any_version, 1)));
+		append(message, std::as_bytes(std::span(&ttl_ms, 1)));
+		append(message, bytes_of("keyv"));
+		return message;
+	};
+	const RequestHeader set{.operation = Operation::set, .number = 7, .value_length = 1};
+	const auto message = message_with(set, 0x04030201);
+	const unsigned char wanted[] = {2, 0x20, 3, 0, 7, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 'k', 'e', 'y', 'v'};
+	ASSERT_EQ(message.size(), sizeof wanted);
+	EXPECT_EQ(std::memcmp(message.data(), wanted, sizeof wanted), 0);
+	const auto request = Requests(message).next();
+	ASSERT_TRUE(request);
+	EXPECT_EQ(request->ttl_ms, 0x04030201u);
+	EXPECT_EQ(text_of(request->key), "key");
+	const auto conditional = message_with(with_version(set), 5000);
+	const auto both = Requests(conditional).next();
+	ASSERT_TRUE(both && both->versioned);
+	EXPECT_EQ(both->expected, any_version);
+	EXPECT_EQ(both->ttl_ms, 5000u);
+
+	EXPECT_EQ(fault_of(message_with(set, 0)), Malformed::value);
+	for (const Operation other : {Operation::get, Operation::remove, Operation::written, Operation::release})
+		EXPECT_EQ(fault_of(message_of(with_ttl({.operation = other, .key_length = 3}), "12345678")),
+			other == Operation::get || other == Operation::remove ? Malformed::operation : Malformed::key);
+	EXPECT_EQ(fault_of(message_of(with_ttl({.operation = Operation::set, .key_length = 1}), "123")), Malformed::length);
+}
+
 TEST(KvWire, AnAnswersVersionPrecedesItsValue) {
 	const std::uint64_t version = 77;
 	std::vector<std::byte> message;

@@ -241,7 +241,7 @@ def test_another_client_is_served_while_one_is_stopped(programs: Programs) -> No
 # The C library.
 
 
-def build_c(programs: Programs, source: Path) -> Path:
+def build_c(programs: Programs, source: Path, *libraries: str) -> Path:
     if shutil.which("pkg-config") is None or shutil.which("cc") is None:
         pytest.skip("no pkg-config or no C compiler here")
     flags = subprocess.run(
@@ -252,7 +252,9 @@ def build_c(programs: Programs, source: Path) -> Path:
         check=True,
     ).stdout.split()
     program = programs.folder / source.stem
-    built = programs.run(shutil.which("cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", source, "-o", program, *flags)
+    built = programs.run(
+        shutil.which("cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", source, "-o", program, *flags, *libraries
+    )
     assert built.status == 0, built
     return program
 
