@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # `make` lists the targets. Each target installs the Debian packages that it needs and that are
 # missing (cmake/packages.txt), with sudo unless run by root.
 PYTHON ?= /usr/bin/python3

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The base of classes whose objects begin on a cache line and are created and destroyed with
 // connections. Its operator new allocates with malloc, and aligns the object inside of that chunk.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cancellation of the calling thread (pthread_cancel(3)), switched off for a part of a function.
 //
 // A cancelled thread unwinds out of the next libc call that is a cancellation point: close(),

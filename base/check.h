@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // check(): stops the process if our own code is wrong. It is on in every build. If `holds` is
 // false, it prints the place of the call and `what`, a text that names the condition or the fault.
 // Input from outside (a packet, a peer, a user) is never a reason for check() to fail.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A histogram of non-negative integers, such as latencies in nanoseconds, with a bounded relative
 // error, in the manner of HdrHistogram.
 //

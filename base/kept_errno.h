@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Restores errno at the end of a scope, for functions that must leave it alone.
 #pragma once
 

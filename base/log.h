@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages of the NIC to the person who runs a program on it, one line each on standard error:
 //
 //     verbena: error: UDP port 4791 is held by user id 1000: ...

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // prefetch(): a hint that memory will be used soon. It never faults, whatever the address is, and
 // affects nothing but time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Folders that only this user can change, for small files that processes of one user share.
 //
 // Threads: any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two kinds of random numbers that must not be confused. `Random` is for simulation and tests: it
 // is fast, and the same seed gives the same numbers. `secure_random` is for values that an attacker
 // must not guess: queue pair numbers, packet sequence numbers, keys, tokens.

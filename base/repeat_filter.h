@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides whether a message that was printed a moment ago is printed again. The same text is let
 // through once in a second, so that a program that repeats a mistake in a loop can still be read.
 //

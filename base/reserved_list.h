@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A queue that can take a known number of items without memory: its nodes are allocated before the
 // step that must not fail half-way.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SHA-256 (FIPS 180-4), for names that others must not be able to compute. It is here because the
 // NIC must load no library that its program does not load.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sizes and counts as users write them: 32, 4K, 1M, lists of them, and ranges by doubling.
 //
 //     size   = digits [K|M|G]       K = 2^10, M = 2^20, G = 2^30, either case

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lock for a few instructions, between threads of one process. Waiters spin, and then yield,
 // because the owner may not be running if there are more threads than cores.
 //

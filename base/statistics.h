@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statistics of a few repeated measurements: the median, its confidence interval, the spread.
 //
 // Threads: pure functions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time as a value: nanoseconds on the monotonic clock, passed as an argument to all code that needs
 // it. Wrapping is no concern: 2^64 ns are 584 years.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hierarchical timer wheel, for hundreds of thousands of timers. Entries are members of their
 // owners; scheduling and cancelling are O(1), an idle wheel costs nothing, and time is an argument.
 //

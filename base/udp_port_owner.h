@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The user who has bound a UDP port, from the kernel's tables of sockets.
 //
 // Threads: any. Reads /proc/net, so it is for messages about errors and not for each packet.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/udp_port_owner.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A secret that all processes of one user on this machine know, and no other user: 32 random bytes,
 // made by the first process that asks.
 //

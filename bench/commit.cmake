@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake -D ROOT=<source tree> -D OUT=<header> -P commit.cmake: writes the commit of the source tree
 # to a header, unless the header already has it. In a source tarball the commit is in cmake/commit.
 cmake_minimum_required(VERSION 3.25)

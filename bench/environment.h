@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The environment that a result was measured in: CPU, kernel, commit, date. The experiment adds the
 // device and its settings.
 //

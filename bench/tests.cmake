@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The tests of the floors above verbs that need more than verbena_floor() gives them, and the
 # example programs of the documents, which tests build and run.
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # dist.sh OUT: write OUT/verbena-VERSION.tar.xz with the files of the commit HEAD (`make dist`). Two
 # tarballs of one commit are equal; SOURCE_DATE_EPOCH, or else the commit's time, is the time of
 # their files.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # verbena_floor(FOLDER [USES FLOOR...] [LINKS LIBRARY...])
 #
 # Defines the static library verbena_<folder> from the sources in FOLDER and, if BUILD_TESTING is on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The rules of `cmake --install` (docs/installing.md). The components are:
 #
 #   nic      libverbena-nic.so, the folder with its libibverbs.so.1, and the program verbena

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Installs the public header verbena/rpc.h, and below verbena/detail the headers that it includes,
 # which are no interface. In the installed copies an #include of ours names its file from the
 # include folder, so no folder of ours but `verbena` is in a program's search path.

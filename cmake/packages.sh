@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # packages.sh GROUP...: install the Debian packages of these groups (packages.txt) that are missing.
 # If none is missing it does nothing and needs no privilege; otherwise it needs root or sudo.
 set -eu

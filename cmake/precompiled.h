@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The headers of the standard library that most files include, parsed once for all floors
 // (cmake/floor.cmake). Files include what they use all the same.
 #pragma once

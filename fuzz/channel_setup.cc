@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzzes the set-up of a channel in plain text: messages to a server, messages to a client that
 // waits for its answer, and the proof that is the first message on the queue pair.
 //

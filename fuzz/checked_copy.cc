@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces the NIC's copy in assembly, whose accesses the address sanitizer does not check, by
 // memcpy, whose accesses it does.
 #include <cstring>

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Keep the inputs of a fuzzer as one text file.
 
 corpus.py unpack FILE.txt FOLDER   write each input of the file to the folder, as libFuzzer reads it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzzes the greeting by which two processes of one host set up a link: a message of any bytes and
 // length on their socket, with any descriptors.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fuzzer's input, read as a sequence of decisions.
 //
 // Lifetime: the bytes belong to libFuzzer and are valid until LLVMFuzzerTestOneInput returns.

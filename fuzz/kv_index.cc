@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzzes the client's reading of a server's published memory: an accepted value lies inside the
 // bytes that were read, and its checksum is right. The first byte of the input chooses whether the
 // checksums are made right, so that the fuzzer also reaches the checks after them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzzes the message readers of the key-value store's client and server: every part that a reader
 // returns lies inside the message, and writing the records again gives the same bytes.
 #include <algorithm>

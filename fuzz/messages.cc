@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzzes the Communication Manager with sequences of datagrams, commands of its program and pauses:
 // nothing crashes, no event names a destroyed connection, and when all connections are destroyed
 // and time has passed, no state is left.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzzes two adapters with lists of operations on queue pairs: post, receive, modify, deliver,
 // lose, in any order that the verbs allow a program.
 //

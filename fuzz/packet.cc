@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzzes wire::parse, and the conversion of slots to packets and back.
 //
 // The first byte of the input chooses the case: bytes as they are; bytes with the right ICRC

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a fuzzer's function on the inputs of a corpus file: replay_NAME CORPUS.txt
 //
 // It takes the place of libFuzzer in builds without it, so that `make test` repeats what earlier

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzzes the reader of RPC frames, and the reading of bodies as several types: each becomes a fault
 // or a value, and takes memory in proportion to its size.
 #include <map>

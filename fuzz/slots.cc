@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzzes the adapter with a hostile peer. On a same-host link the peer may write anything into the
 // rings that it shares with us, at any time and in any order. On another host it may send any
 // packet, whose parsed form is a slot too.

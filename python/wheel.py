@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Build the wheel of the distribution `verbena` (`make wheel`).
 
 The wheel has Chart.js of Debian's libjs-chart.js, so that a report needs no Debian package. Two

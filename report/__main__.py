@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena report`: result tables of any experiments to one self-contained page and pictures."""
 
 from __future__ import annotations

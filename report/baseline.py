@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the rows of this run with those of an earlier one: what changed, beyond noise.
 
 A figure has changed if its 95 % intervals do not overlap. It is a regression if it is worse and the

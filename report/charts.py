@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Charts as values, which the page draws interactively and `pictures` as PNG and SVG.
 
 A line joins valid rows. Its suspect and invalid rows are points of their own, which no line joins

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Published claims and their verdicts; each experiment has one function per claim, keyed by its id.
 
 A verdict is "supported", "contradicted" or "not testable". A finding has the verdict, its reason

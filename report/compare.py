@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares two rows of one cell: which is faster, by what ratio, and how sure.
 
 A ratio's interval follows from the 95 % intervals of both rows, from the low end of one over the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An experiment as a value: what a report has to know about the tables of one benchmark."""
 
 from __future__ import annotations

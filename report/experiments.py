@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The experiments that a report knows, by the name that `verbena check` gives to a table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks `verbena check`, the one judge of rows, for a table's experiment and its verdicts.
 
 A verdict that stands in a file counts for nothing: a file can be edited.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program of the page: draws the plots with Chart.js, and sorts and filters the tables. It reads
 // the plots from the page and sends nothing.
 "use strict";

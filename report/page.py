@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the one page of a report: its values as a template needs them, and the template.
 
 The page is one file and loads nothing from outside: style, program and Chart.js are in it, and its

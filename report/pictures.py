@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Draws a `Chart` as PNG and SVG with matplotlib: curves over a logarithmic axis.
 
 Each line is shifted by a few hundredths of an octave, so that bars do not hide each other. Notes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a result file, CSV or JSON, into a `Table`, and never more of it than the limits below.
 
 A file that is empty, truncated, foreign or too large is a `TableError`, whose one line says where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The latency percentiles of each row, from p50 to p99.99 and the maximum.
 
 They come from the histograms of the repetitions, all together, which the JSON has. Without them,

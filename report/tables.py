@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nouns of a report: a file as it is (`Table`), a row of it, and a table with its label.
 
 A `Row` is one row as numbers and words; an experiment's own `Row` adds names for its columns. A

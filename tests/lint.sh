@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # lint.sh BUILD: run every linter over every file of the project, and fail if one of them objects.
 # BUILD is a configured build folder, whose compile_commands.json clang-tidy reads.
 set -eu
@@ -28,6 +29,7 @@ cmake --build "$build" --target verbena_commit "${generated[@]}" -- --quiet
 
 run clang-format clang-format-19 --dry-run --Werror "${cxx[@]}"
 run prose tests/lint/prose.py
+run spdx tests/lint/spdx.py
 run coroutines tests/lint/coroutines.py
 run shellcheck shellcheck --severity=warning "${shell[@]}"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run every test of the project: GoogleTest through ctest, then pytest.
 
 Prints little if all tests pass. The last line is `N passed, N failed, N skipped`, the sum of both

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tests/run.py reads the runners' reports correctly, so that no failure or skip is lost."""
 
 from pathlib import Path

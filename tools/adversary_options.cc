@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/adversary_options.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The option --adversary of `verbena run`: the text for VERBENA_ADVERSARY, with a seed.
 //
 // Threads: functions without state.

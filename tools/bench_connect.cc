@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena bench connect: its command line, its two processes (or one, with a peer), and its table.
 #include <fmt/format.h>
 #include <netinet/in.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena bench kv: measures SET and GET of the key-value store between two processes, eager and by
 // rendezvous; and, if asked, the same operations of redis and memcached.
 #include <algorithm>

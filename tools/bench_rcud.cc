@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena bench rcud: its command line, its two processes (or one, with a peer), and its tables.
 #include <fmt/format.h>
 

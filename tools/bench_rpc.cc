@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena bench rpc: its command line and its environment.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena bench scale: its command line, and its sweep.
 #include <fmt/format.h>
 

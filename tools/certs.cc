@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena certs: makes a certificate authority with certificates for servers and clients of several
 // users or hosts, or shows the identity of this user.
 //

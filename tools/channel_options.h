@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tuning options of echo_server. Each is named as --print-config prints it: `units_max` is
 // --units-max. A number that the user does not give keeps the value that the program chose.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena check FILE: reads a result table, ours or a published one, and judges whether each row
 // can be true. The columns decide which experiment's rules apply.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `verbena run --check`: what is to be done before and after a program that is checked.
 //
 // Threads: the main thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that runs as a child of this tool, in its process group, so that signals of the
 // terminal reach it. SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 to the tool are passed on; the terminal's
 // SIGINT and SIGQUIT are left to the program. If the tool is killed, the program is too.

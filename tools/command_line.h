@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The common part of all command lines: --version, and messages that name what a wrong word may
 // have meant.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The subcommands of `verbena`, and what they share: exit codes and error messages.
 //
 // Each add_*() declares its subcommand's options on the program's parser. If the user chose the

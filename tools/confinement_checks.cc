@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The restrictions that containers and sandboxes put on a process. Most of them cost the NIC
 // nothing, and the line says so.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Debian packages of programs that people run on an RDMA device. A small table, because a bare
 // Debian has no index of the programs that it could install.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options --device and --gid-index of the programs that open an RDMA device.
 #pragma once
 

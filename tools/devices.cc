@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena devices: lists the RDMA devices with their ports and GIDs, and says which device a
 // program gets that names none.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena doctor: tries everything that the software NIC needs of this machine and gives advice on
 // each thing that is missing. It makes no queue pair and measures nothing: that is `verbena
 // self-test`. With a program it says whether the NIC can be in that program, and does not run it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program echo_server: accepts up to 100,000 clients over RDMA or TCP and echoes their
 // messages. The server itself is bench/scale/echo_service.h; this file is its command line and its
 // output.

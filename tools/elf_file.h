@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of an ELF executable file that decides which libraries can be preloaded into it: for
 // which machine it is, its loader (program interpreter), and the libraries that it needs.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `verbena explore -- PROGRAM` runs a program many times on an unkind NIC and, if asked, on a bad
 // network, each time by another seed. It reduces what made the program fail to the fewest kinds,
 // and prints the command that repeats the failure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The option --faults of `verbena run`: the text for VERBENA_FAULTS, with a seed.
 //
 // Threads: functions without state.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The result of one check of `verbena doctor` or `verbena self-test`, and its two forms in print.
 //
 // Threads: values and pure functions.

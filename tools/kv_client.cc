@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program kv_client: executes lines of SET, GET, DEL, SETEX, GETV and CAS at a kv_server. Each
 // file is a client of its own, and all files are executed at the same time.
 //

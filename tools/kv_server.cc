@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program kv_server: keeps keys and values in memory for clients over RDMA or TCP. The server
 // itself is lib/kv/service.h; this file is its command line and its output.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides whether the NIC can be in a program, and prepares the environment in which it is.
 //
 // Threads: any; environment_for() reads this process's environment.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loopback's device of the software NIC, vb_lo, which most programs do not see
 // (docs/decisions/0023). Our programs see it, because lib/verbs prefers it between two processes of
 // one host (device.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checks of everything that the NIC needs of a machine: system calls, names, ports and limits.
 //
 // Threads: the main thread only.

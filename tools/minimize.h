@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The smallest list of items with which something still fails.
 //
 // Threads: pure functions, but for what `fails` does.

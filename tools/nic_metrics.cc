@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/nic_metrics.h"
 
 #include <unistd.h>

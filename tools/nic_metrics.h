@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The counters of processes on the NIC as metrics, under the names that the infiniband collector of
 // node_exporter gives the kernel's counters (docs/metrics.md).
 //

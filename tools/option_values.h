@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of option values that CLI11 has no validator for: sizes (64K), lists of sizes, and lists
 // of words. The errors have the words of CLI::Range and CLI::IsMember, so that one mistake has one
 // message in all programs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options --csv, --json, --md and --quiet of the benchmarks.
 #pragma once
 

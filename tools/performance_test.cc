@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program performance_test: many clients of an echo server, all connected at once, each of
 // which verifies its echoes. One run of bench/scale/cell_run.h, with the options and columns of the
 // published test program. Its row is judged as those of `verbena bench scale` are.

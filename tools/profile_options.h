@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The option --profile of `verbena run`: the name of a device profile, and the list of profiles.
 //
 // Threads: functions without state.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file that a command line runs, found and read as execvp(3) and the kernel do it: along PATH,
 // and through the interpreters of scripts (`#!`, also `#!/usr/bin/env NAME`).
 //

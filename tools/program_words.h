@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Some subcommands end in the words of another program: `run --log info -- ls -l`. These words are
 // cut off before the parser sees the line, so that no option of the other program is taken for one
 // of ours.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program rc_client: connects to rc_server by rdma_cm and measures one transfer, in which every
 // message is checked. The measured loop is that of `verbena bench rcud` (bench/rcud/sender.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program rc_server: accepts rc_client by rdma_cm and is the receiver of its measured runs.
 //
 // Threads: the main thread reads all rdma_cm events; each client has a thread of its own, at most

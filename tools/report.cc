@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena report ...: replaces this process by the report package, which is written in Python.
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The findings of `verbena run --check`: the records of the processes (nic/rules/findings.h) with
 // the functions and lines of the places, and the forms in which they are shown.
 //

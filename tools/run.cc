@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `verbena run -- PROGRAM [ARGUMENTS]` runs a program with the software NIC in it.
 //
 // Errors: exit code 127 if libverbena-nic.so or the program cannot be found, 126 if the program

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena self-test: says whether RDMA programs run on this machine or in this container, and how
 // fast. It sends messages between two processes and compares every byte of them; the checks of
 // `verbena doctor`, which explain what fails, come first.

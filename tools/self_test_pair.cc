@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/self_test_pair.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of `verbena self-test` that runs the NIC: messages between two processes, checked and
 // then measured.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The common part of echo_server and kv_server: the options for address, port, device and trust,
 // and an orderly end on SIGTERM or SIGINT.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The option --wait of the clients: a server that starts with them may listen a moment later.
 #pragma once
 

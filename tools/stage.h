@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A part of a self-test in a process of its own, so that a crash or a hang of it is a finding and
 // not the end of the test.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The word that a user may have meant: the nearest of the known ones, or none if none is near.
 //
 // Threads: pure functions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options that all benchmarks have (--reps, --resume, those of the output files), and the sweep
 // that they run.
 #pragma once

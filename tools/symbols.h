@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions and lines of addresses in programs and libraries, as far as these have symbols and
 // debugging information (libdw).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The system calls that the NIC and the library use, each tried once. A kernel may be too old for
 // one, and a container or a security module may forbid it by a seccomp filter.
 #include <fcntl.h>

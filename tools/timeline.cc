@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `verbena timeline TRACE...` puts traces on one time line, for https://ui.perfetto.dev.
 //
 // Errors: exit code 1 if a trace cannot be read, has no event, or if the output cannot be written.

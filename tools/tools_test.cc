@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exit codes and output of the programs, with and without an RDMA device; no test needs one.
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `verbena top` shows the processes of this host that are on the NIC: their traffic, their queue
 // pairs, and the peer for which each waits.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the trace that a user names: a file of `verbena run --trace=FILE`, or a folder, or one of
 // its files, that processes wrote with VERBENA_TRACE.
 //

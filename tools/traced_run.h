@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `verbena run --trace`: what is to be done before and after a program whose NIC writes a trace.
 //
 // The program runs as a child (tools/child.h). If this process is killed, the program is too, as

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One run of a program, or of a server and its client, by `verbena run` with options, with a limit
 // of time.
 //

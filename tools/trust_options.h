@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options --ca, --cert, --key and --insecure of the programs that connect by TLS.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program ud_client: sends one UD message to ud_server or, with --iters, a measured run. The
 // measured loop is that of `verbena bench rcud` (bench/rcud/sender.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program ud_server: receives UD messages and reports each run. It prints the QPN, Q_Key and
 // GID that ud_client takes as arguments.
 #include <arpa/inet.h>

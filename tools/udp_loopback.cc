@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/udp_loopback.h"
 
 #include <netinet/in.h>

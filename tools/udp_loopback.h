@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rate of UDP on the loopback, in the way in which the NIC uses sockets: bursts of datagrams
 // that the kernel cuts and joins (GSO, GRO), as far as it can.
 //

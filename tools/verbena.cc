@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program `verbena`: runs a program on the software NIC, lists devices, measures, and checks
 // result tables. Each subcommand has a file of its own beside this one; commands.h lists them.
 //

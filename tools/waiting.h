@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why the queue pairs of a process do not go on, from its own status and that of its peers on this
 // host.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `verbena why TRACE...` prints the explanations in traces: a file of `verbena run --trace=FILE`,
 // in either format, or a folder that processes wrote with VERBENA_TRACE. `verbena why PID` says for
 // what the queue pairs of a process that runs are waiting.

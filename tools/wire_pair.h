@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two network namespaces joined by a veth pair: to the NIC they are two hosts.
 //
 // Threads: namespaces belong to a thread, so a process makes a WirePair while it has one thread.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ten lines about the tables of all four systems: which is faster, by what ratio, and how sure.
 
 A comparison is of two rows that differ in one column. The interval of their ratio is from the low

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from summary import COMPARISONS, WIDTH, Comparison, line, summary
 
 CALLS = Comparison("calls", "rpc", "qps", ("RDMA", {"transport": "rdma"}), ("TCP", {"transport": "tcp"}))

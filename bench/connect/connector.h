@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface of a way to make connections, for the measured loop of `verbena bench connect`: the
 // active end (Connector) and the passive end (Acceptor). rdmacm.h implements it by rdma_cm.
 //

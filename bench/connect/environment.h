@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The environment of a table of this experiment.
 //
 // Threads: pure functions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The latencies of this experiment: that of a whole connect, of each part, and of a disconnect.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections by rdma_cm, each with a queue pair of its own. At each end one thread waits in
 // rdma_get_cm_event, as in most programs.
 #pragma once

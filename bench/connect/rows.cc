@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/connect/rows.h"
 
 #include "base/statistics.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of this experiment: a row for each number of clients.
 //
 // Threads: pure functions.

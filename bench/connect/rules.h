@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules for rows of this experiment, beside those for every experiment (bench/judge).
 //
 // invalid

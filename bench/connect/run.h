@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One repetition: makes `count` connections with `clients` connects under way at once, keeps all of
 // them until the last one is established, and then disconnects all in the same way.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The protocol between the two processes of `verbena bench connect`, over one control connection
 // (bench/rcud/control.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cells of this experiment, as trials of a sweep (bench/sweep): one for each number of clients.
 //
 // Threads: one thread.

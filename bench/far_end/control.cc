@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/far_end/control.h"
 
 #include <fcntl.h>

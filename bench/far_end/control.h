@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control connection between the two processes of a measurement: JSON objects, one a line, over
 // a stream socket. It carries parameters and results, never measured traffic. When one process
 // dies, the other one sees the end of the stream.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exceptions of a measurement that has a far end, and take(), which throws them.
 //
 // Threads: values and pure functions.

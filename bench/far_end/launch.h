@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The second process of a measurement on one host (this program, started again as the server), and
 // the cores that the two processes are pinned to.
 #pragma once

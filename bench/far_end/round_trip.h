@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The core-to-core round trip: the time that a cache line takes there and back between the two
 // measuring processes. It decides the rates of small messages, and on a shared machine it changes
 // while a benchmark runs, so it is measured before and after each repetition.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The far end of a measurement as a server: a second process of this host, or one that clients on
 // other hosts connect to.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The distance at which a repetition was measured: the round trip of a cache line between the
 // processors of both ends. On a virtual machine the host moves processors, so it changes while a
 // sweep runs, by a factor of four and more, and the figures with it. Repetitions at different

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An experiment as a value: what the judge has to know about the tables of one benchmark. The
 // program that measures and `verbena check` use the same value, so a row is judged in one way
 // wherever it comes from.

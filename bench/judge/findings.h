@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The findings of the judge about one row, and the verdict that follows from them.
 //
 // Threads: a value.

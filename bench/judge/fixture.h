@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Test fixture: a small experiment, in which the rate of a row is the sum of the rates of its
 // repetitions. `kind` names the cell and follows from the repetitions.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Judges whether the rows of a table can be true. The program that measures, `verbena check` and
 // `verbena report` all use this judge. It does not believe a verdict that stands in a
 // file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The link of the measuring device, which no payload can exceed.
 //
 // Threads: pure functions.

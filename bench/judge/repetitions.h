@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The figures that experiments compute from the repetitions of a cell in the same way, and the
 // examination of latencies.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cell and Repetition: the parameters of one cell of the experiment, and the results of one run of
 // it.
 //

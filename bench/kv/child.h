@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A forked process and the socket between it and its parent, through which they send each other
 // values as they are.
 //

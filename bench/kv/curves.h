@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Judges the rows of a table beside each other.
 //
 // The throughput of one operation over one protocol changes smoothly with the size. So a row is

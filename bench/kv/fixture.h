@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Test fixture: runs and rows of this experiment that are valid in every respect.
 #pragma once
 

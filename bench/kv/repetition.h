@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Repetition as it stands in a table.
 //
 // It is an object with `cell` (the name of the cell that was measured), the counts and times of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures redis or memcached as the workers measure our own store: SET and GET of random values,
 // by one connection. The client sends a window of requests together and waits for all answers. It
 // compares every byte of every answer.

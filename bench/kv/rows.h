@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables of this experiment: its columns, and how a row follows from its repetitions.
 //
 // A row is a cell of one system. `proto` is the protocol that was asked for, and `protocol` the one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A session: one server process, one process of clients, and processes of stalled clients, for any
 // number of runs. All are forked, so that they share nothing but the machine.
 //

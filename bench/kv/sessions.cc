@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/kv/sessions.h"
 
 #include "bench/far_end/failure.h"

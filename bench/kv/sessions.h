@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The servers that the trials of a sweep need: our own sessions, and servers of other systems. Each
 // is started when it is first needed, and runs until the end.
 //

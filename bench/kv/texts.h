@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The forms in which a table is shown besides CSV, JSON and Markdown. They have rows of our own
 // system only.
 //

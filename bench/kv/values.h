@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Values: the random values that one run sets, and that its GETs must return.
 //
 // Each key of each client has a value of its own, which differs from run to run. So a SET that was

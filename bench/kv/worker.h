@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Worker: the measured loop, which runs one cell on clients of one thread.
 //
 // Threads: one, that of the session's loop; run() runs the loop.

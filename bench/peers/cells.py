@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The words of a measurement: a cell is a question that several programs answer in turn."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures what connections to idle processes cost the process that has them.
 //
 //     peers_crowd PEERS MESSAGES

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures the kernel's own limit for datagrams between two processes: UDP with segmentation by the
 // kernel (UDP_SEGMENT), and received in trains (UDP_GRO), as our NIC uses it.
 //

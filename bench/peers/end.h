@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of a reliable connection, with a completion queue and memory of its own, and the few
 // calls that the small programs of this folder share.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures limits of the machine that bound every figure beside them.
 //
 //     peers_limits line          the round trip of a cache line between the first two processors

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cells that measure the machine itself."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures cells in rounds, and keeps each run with the class of the cores at that time."""
 
 import sys

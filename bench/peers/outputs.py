@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the output of the measuring programs: ucx_perftest, perftest, iperf3 and our own.
 
 These programs can end with status 0 after a failure, so everything but one complete result raises

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures RDMA WRITE and READ to a process that makes no call of verbs.
 //
 //     peers_passive sleeps|computes|polls write|read BYTES OPERATIONS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the two processes of a measurement run: on this host, or at the two ends of a wire."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes with a time limit, which end together with their descendants.
 
 A child leads a process group of its own, and its whole group is killed when it has ended or its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the measuring programs, each pinned to one of two cores.
 
 The sender (client) runs on the first core, the receiver (server) on the second. Each method of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cells that are measured between two processes of this host."""
 
 from collections.abc import Callable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes rows of runs: medians with their spread, and ratios within a row.
 
 There is a table for each class of the core-to-core round trip: runs made while the two cores were

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each program of a cell measures what the title of the cell says."""
 
 from collections.abc import Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rounds of a measurement, with programs that are functions."""
 
 from collections.abc import Callable, Iterator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each child has a time limit, and nothing of it is left when it has ended."""
 
 import os

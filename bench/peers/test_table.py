@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 from cells import GIB, MOPS, OURS, OVERRUNS, US, Cell, Contestant, Metric, Sample, size_name
 from table import MIXED, Run, markdown, records, rows_of
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures whether a second thread of a process sends at the rate of the first.
 //
 //     peers_threads WORKERS threads|processes BYTES WINDOW MILLISECONDS

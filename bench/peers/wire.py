@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cells that are measured between two network namespaces joined by a veth pair."""
 
 from collections.abc import Iterator

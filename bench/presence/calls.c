@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times one call on a file that is not ours: `calls CALL PATH COUNT` prints the nanoseconds that
 // one call took, by the CPU time of this thread.
 #define _GNU_SOURCE

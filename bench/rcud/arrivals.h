@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The times of the first and last arrival of a run, without reading the clock for each message; and
 // the question of a receiver that gets nothing: has its sender finished?
 //

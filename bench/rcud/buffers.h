@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of one end of a cell: receive buffers, message slots, and the words for credits. It
 // knows nothing of verbs, so that the measured loops can be tested without a device.
 //

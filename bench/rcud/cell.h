@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One cell of the sweep, the settings that it is run with, and the numbers that both ends derive
 // from it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completions that are believed only if they say what they must: the requests of a queue complete
 // in the order in which they were posted, so the measured loops know the next completion of each
 // kind beforehand.

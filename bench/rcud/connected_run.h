@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a measured run between rc_client and rc_server, which have no control connection: the
 // receiver sends its report over the measured connection.
 //

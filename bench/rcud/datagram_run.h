@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a measured run between ud_client and ud_server, which have no control connection: the
 // client asks for the report by datagram, and the server answers by datagram.
 //

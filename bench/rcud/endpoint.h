@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of one cell: its memory (buffers.h), queue pair and completion queue. Each repetition
 // makes a new one, before the measured time, so that no state of one measurement reaches the next.
 //

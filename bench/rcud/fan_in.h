@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many queue pairs that send in turn to one receiver (`--qps`, `--senders`): what its two ends
 // derive from a cell, and the addresses that they exchange.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One end of many queue pairs (fan_in.h) as its measured loop sees it: the memory, and what moves
 // messages and time (FanInEnd). The memory knows nothing of verbs, so that the loops can be tested
 // without a device (scripted_fan_in.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ends of many queue pairs (fan_in.h) on a device: a sender's, and the receiver's.
 //
 // Threads: one thread makes and connects all senders of a process; then each is used by its own.

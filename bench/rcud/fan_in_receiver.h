@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measured loop of the receiver of many queue pairs (fan_in.h). As Receiver (receiver.h), it
 // checks each message, posts the buffers of one poll again as one list, and sends credits; it also
 // checks that each message came through the queue pair of its sequence number.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The definitions of fan_in_receiver.h. An end that is not a FanInReceiverEndpoint includes this
 // file, and instantiates FanInReceiverOn with itself.
 #pragma once

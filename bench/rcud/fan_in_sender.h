@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measured loop of one sender of many queue pairs (fan_in.h), which posts one message to each
 // queue pair in turn:
 //

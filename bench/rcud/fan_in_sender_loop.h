@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The definitions of fan_in_sender.h. An end that is not a FanInSenderEndpoint includes this file,
 // and instantiates FanInSenderOn with itself.
 #pragma once

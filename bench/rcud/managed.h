@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Endpoints that rdma_cm connects. The sender's Offer goes in the private data of the REQ, the
 // receiver's Answer in that of the REP (private_data.h). The measured loops are the same for both
 // ways of connecting.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time in the measured loops. The clock is an end's, and a clock may jump, so it is not trusted: a
 // step backwards is a Failure, and a step forwards is not taken for a time of waiting.
 //

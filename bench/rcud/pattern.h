@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contents of messages. Without a seed a message carries its stamp alone (stamps.h): the bytes
 // between are not written and not checked. With a seed every byte is a function of the seed, the
 // stamp (run and message number) and the byte's offset, and every byte is checked:

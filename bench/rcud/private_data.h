@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The private data that the two ends of a measurement exchange in messages of rdma_cm: the REQ
 // carries an Offer, the REP an Answer.
 //

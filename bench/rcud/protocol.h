@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The protocol between the client (the sender) and the server (the receiver) of a measurement, over
 // one control connection (control.h). Each has one open device; each repetition of a cell has new
 // endpoints at both ends.

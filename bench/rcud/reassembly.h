@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts messages together from datagrams (mode UD-seg). A message counts when all of its fragments
 // have arrived.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measured loop of the receiver: takes messages, checks them, counts them, and sends credits.
 //
 // SEND: the buffers that one poll returned are checked and posted again as one list.

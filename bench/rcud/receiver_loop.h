@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The definitions of receiver.h. An end that is not an Endpoint includes this file, and
 // instantiates ReceiverOn with itself.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/rcud/scripted_receiver.h"
 
 // The receiver of messages of several datagrams, and the targets of WRITE and READ.

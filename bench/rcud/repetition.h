@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One repetition of a cell: what was measured, and how it stands in a table.
 //
 // In a table it is an object with iters, posted, completed, sender_ns, the counts of the receiver

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of messages between client and server (protocol.h), read and checked: the other process
 // is untrusted.
 //

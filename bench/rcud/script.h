@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of a scripted end that all have: the steps of the script, the completions that a poll
 // returns, and a clock that moves by polls and readings.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An end for tests of the measured loops: its far end and its device follow a script (script.h). It
 // stands above the verbs interface: requests and completions are values, and no verb is called.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ends of many queue pairs for tests of their measured loops: the far ends and the device follow a
 // script (script.h). No verb is called.
 //

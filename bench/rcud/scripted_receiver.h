@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A receiver with a scripted far end, for tests.
 //
 // Lifetime: test code only.

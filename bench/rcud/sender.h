@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measured loop of the sender: posts messages (SEND, WRITE or READ requests) as the window
 // allows; after a READ it also checks the bytes that were read.
 //

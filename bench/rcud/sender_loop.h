@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The definitions of sender.h. An end that is not an Endpoint includes this file, and instantiates
 // SenderOn with itself.
 #pragma once

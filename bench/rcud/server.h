@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server of a measurement, which has the receivers (protocol.h).
 //
 // Threads: one thread in each process.

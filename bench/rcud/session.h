@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The client of a measurement, which has the senders (protocol.h).
 //
 // Threads: one thread in each process.

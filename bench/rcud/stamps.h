@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stamps, the numbers that every message carries, and the receiver's account of them: which
 // messages arrived once, twice, late, damaged or never.
 //

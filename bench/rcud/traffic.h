@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The common types of the two measured loops (sender.h, receiver.h): the run, its result, the
 // watcher, credits over UD, and checked verbs calls.
 //

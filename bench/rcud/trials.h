@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cells of this experiment, as trials of a sweep (bench/sweep): modes x ops x window modes x
 // windows x sizes x queue pairs x senders.
 //

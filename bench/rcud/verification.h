@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of checking every byte of every message (--verify): each repetition is measured with and
 // without it.
 //

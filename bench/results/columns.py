@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the columns of committed tables with those that the program writes."""
 
 from __future__ import annotations

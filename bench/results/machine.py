@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names the class of a machine by its cores, its processor and the distance of two cores."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The measurements of `make results`: what every published claim needs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One verdict for each claim from the tables of several measurements."""
 
 from __future__ import annotations

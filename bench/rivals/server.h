@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RivalServer: a server of another project (redis, memcached), which runs beside ours so that both
 // are measured in the same sweep.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts redis-server and memcached as stores in memory, without durability and with one thread for
 // requests.
 //

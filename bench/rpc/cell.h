@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run_cell(): runs one cell of the benchmark's matrix: a server and a client, each in a process of
 // its own, with a given number of requests in flight for a given time.
 //

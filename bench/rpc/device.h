@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The environment of the RDMA device that calls over RDMA use.
 //
 // A child process opens the device and ends, because opening one starts threads, and the process

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Test fixture: runs of a cell as they could be, and rows that are valid in every respect.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The benchmark's two RPC functions. Both take the request's bytes as attachment; sink returns a
 // word of 13 bytes, as in the published benchmark, and echo returns the bytes.
 //

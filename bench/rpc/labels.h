@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The words that name a cell, in options and in tables.
 //
 // Threads: pure functions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of requests, and their check, for this library and for the other systems.
 //
 // Threads: thread-safe.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/rpc/peer.h"
 
 #include <fmt/format.h>

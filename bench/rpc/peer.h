@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cells that are run by other RPC systems: each has a program with its server and client, which is
 // built if the system's packages are installed (bench/rpc/grpc, bench/rpc/capnp). The program takes
 // the cell as arguments, and writes its Outcome to standard output as raw bytes: it must be of the

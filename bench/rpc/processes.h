@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run_processes(): a server and a client as child processes, and the shared memory by which they
 // coordinate a measurement. Used for this library and for the other systems.
 //

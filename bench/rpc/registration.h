@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // measure_registration(): the cost of registering memory, beside that of copying the same number of
 // bytes. It shows why unregistered data is copied into registered memory instead.
 //

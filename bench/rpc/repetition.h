@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One repetition of a cell, as it stands in a table.
 //
 // It is an object with `cell` (the title of the cell that was measured), requests, failed, served,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables of this experiment: its columns, and how a row follows from its repetitions.
 //
 // Rates, processor times and pinned memory are medians over the repetitions; counts are sums;

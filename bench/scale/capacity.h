@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model of the number of clients that one server can have, from the measured costs in the rows of
 // a table. Its results are lines of the table's environment, which the judge makes once more.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One cell of the experiment: what its clients and their server do. A cell is the same for all
 // repetitions, names the row of a table, and stands in the evidence of each repetition too.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One run of many clients: starts an echo server in a process of its own (or uses one elsewhere)
 // and the clients in other processes, watches them, and combines what both counted.
 // `performance_test` prints one run; `verbena bench scale` has a row for several.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/scale/echo_service.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server for many clients: accepts channels and echoes every message.
 //
 // With Engine::threads each client has a thread, a loop and a device context of its own, all made

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The environment of this experiment's tables: the device, the link, the settings, the machine.
 //
 // Threads: one thread.

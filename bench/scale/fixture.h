@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Test fixture: a run of four clients that is valid in every respect. Each test changes only the
 // fields that it is about.
 #pragma once

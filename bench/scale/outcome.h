@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The result of a run: the counts of the clients and of our own server's process. The figures that
 // follow from them are those of its repetition (repetition.h) and its row (rows.h).
 //

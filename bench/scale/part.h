@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The clients of one process, and the loop that runs them. run_part() (swarm.h) makes one.
 //
 // Threads: the thread of its loop.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages of a client, and the verification of their echoes.
 #include <algorithm>
 #include <cstring>

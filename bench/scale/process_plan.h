@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The number of processes that clients are spread over, and the descriptors that they need.
 //
 // Threads: thread-safe.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The resources that a process uses, from /proc: memory, threads, CPU time, context switches.
 //
 // Threads: thread-safe.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures redis-server with redis-benchmark for comparison: the same number of TCP connections, on
 // the same machine, between our own runs.
 //

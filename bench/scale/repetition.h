@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One repetition of a cell as it stands in a table, and the figures that follow from it.
 //
 // A repetition of ours is an object with `cell` (columns_of), `failure`, the clients' counts (good,

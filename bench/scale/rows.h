@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables of this experiment: its columns, and how a row follows from its repetitions. A row is
 // one cell of ours, or redis with the same number of connections.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules for repetitions and rows of this experiment, beside those for every experiment
 // (bench/judge): what cannot be true, and what needs an explanation.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The process of our own echo server in a run, and the options of the run.
 //
 // Threads: one thread calls serve(), in a process of its own; the server makes further ones.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An array in memory that this process shares with those that it forks.
 //
 // Threads: as the elements are.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many clients of an echo server, distributed over several processes. Each client has a connection
 // of its own; with `queue_pairs` above 0 the clients are logical channels that share that number of
 // connections. No client sends before every client has connected or failed to, and none disconnects

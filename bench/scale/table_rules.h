@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules for rows beside each other, and for the environment of their table.
 //
 // not comparable

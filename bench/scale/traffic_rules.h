@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules for the messages of a repetition: their number, their rate and their latency.
 //
 // Threads: pure functions.

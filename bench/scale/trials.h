@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cells of this experiment, as trials of a sweep (bench/sweep).
 //
 // Threads: one thread. The trials fork, so their process must make no verbs call.

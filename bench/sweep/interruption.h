@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ctrl-C while a benchmark runs: the first one asks it to end after the current run and to keep its
 // results; the second one ends the process at once.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files to which a benchmark writes its table.
 //
 // Every file is opened before anything is measured, so that a path that cannot be written is an

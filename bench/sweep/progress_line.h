@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The line that a benchmark shows on a terminal while it runs: the number of the current run, its
 // name, and an estimate of the time left. Prints nothing if standard error is no terminal.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sweep of an experiment: runs the repetitions of its trials interleaved, so that a
 // disturbance of the machine affects all of them, and makes the judged table.
 //

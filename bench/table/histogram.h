@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Histograms in tables: {"count":3,"min":90,"max":210,"buckets":[[90,1],[207,2]]}. A bucket is the
 // last value that it stands for, and its count (base/histogram.h); empty buckets are left out.
 //

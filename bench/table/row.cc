@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/table/row.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A result table as all benchmarks write and read it: its environment, and rows of named values.
 //
 // A row is an ordered JSON object. In a table that was read from CSV the values are the texts of

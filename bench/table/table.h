@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads result tables (CSV or JSON) and writes them (CSV, JSON, Markdown).
 //
 // CSV has a header line, the rows, and then the environment in lines "# key: value". A field with a

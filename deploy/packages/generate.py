@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Write the man pages and the completion of programs, from what they print for --help."""
 
 import argparse

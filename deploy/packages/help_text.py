@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the help texts of programs: the one source of man pages and completion.
 
 The C++ programs print the format of CLI11, `verbena report` that of Python's argparse.

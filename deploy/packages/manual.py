@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes man pages from help texts."""
 
 from __future__ import annotations

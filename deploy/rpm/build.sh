@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # build.sh TARBALL OUT: build the RPM packages from the source tarball into OUT (`make rpm`). On
 # Debian nothing satisfies the names of the spec's BuildRequires, so they are not checked there.
 set -eu

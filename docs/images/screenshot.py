@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """screenshot.py PAGE PICTURE [ID]: take a picture of a page of `verbena report`.
 
 With the id of a figure the picture shows that figure alone; with the id of a heading it shows a

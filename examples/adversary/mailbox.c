@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // mailbox [notify]: a writer puts 200 records of 1 KiB into the memory of a reader, each by one
 // RDMA WRITE. Each byte of a record is its number: the reader waits until the last one changes, and
 // then reads the record.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A test of a program's verbs code, as a CI job runs it: a server in a thread and its client.
  *
  *   cc -g -O1 -Wall verbs_test.c -o verbs_test -lrdmacm -libverbs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // counter [remember]: a client adds 1 to a counter of its server 200 times, by datagrams (UD). A
 // request without a reply is sent again after 100 ms.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // kv_example_client SERVER: coroutines, with 100 operations of one connection under way at once.
 #include <cstdio>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* published SERVER: only the five published functions (and kv_last_error()).
  *
  *     cc published.c -o published $(pkg-config --cflags --libs verbena-kv) && ./published 127.0.0.1

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* servers HOST:PORT,HOST:PORT...: one handle for several servers, each with its share of the keys.
  * "etcd://HOST:2379/PREFIX" names the members of an etcd prefix.
  *

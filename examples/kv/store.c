@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* store SERVER: many SETs at once, any bytes, and large values that leave without a copy.
  *
  *     cc store.c -o store $(pkg-config --cflags --libs verbena-kv) && ./store 127.0.0.1

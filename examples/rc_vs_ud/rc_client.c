@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A Reliable Connection (RC) client in plain C on librdmacm and libibverbs: it sends a message to
  * an rc_server, and then does an RDMA WRITE and an RDMA READ.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A Reliable Connection (RC) server in plain C on librdmacm and libibverbs.
  *
  *   gcc rc_server.c -o rc_server -lrdmacm -libverbs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* An Unreliable Datagram (UD) sender in plain C on libibverbs: one message to a ud_server.
  *
  *   gcc ud_client.c -o ud_client -lrdmacm -libverbs

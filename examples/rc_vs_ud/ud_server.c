@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* An Unreliable Datagram (UD) receiver in plain C on libibverbs.
  *
  *   gcc ud_server.c -o ud_server -lrdmacm -libverbs

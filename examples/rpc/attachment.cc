@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rpc_attachment PORT: sends large data beside the arguments, and receives it in its own buffer.
 #include <cstdio>
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rpc_balance HOST:PORT...: makes 30 calls, in turn to each server that can be reached.
 #include <cstdio>
 #include <map>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rpc_client PORT [rdma]: calls the functions of functions.h, one of each kind.
 #include <cstdio>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rpc_pool PORT: 100 requests in flight, on connections that a pool makes, shares and replaces.
 #include <cstdio>
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // coro_rpc's published use of a pool. Only the include and namespace lines differ.
 #include <verbena/rpc.h>
 

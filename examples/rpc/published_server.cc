@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // coro_rpc's published server. Only the include and namespace lines differ, and echo's parameter:
 // it was a std::string by value, to which the returned view would have dangled.
 #include <verbena/rpc.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rpc_server PORT [rdma]: serves the functions of functions.h until its input ends.
 #include <algorithm>
 #include <cstdio>

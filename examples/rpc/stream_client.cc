@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rpc_stream_client PORT [rdma]: reads from a stream, writes to one, and does both on a third.
 #include <cstdio>
 

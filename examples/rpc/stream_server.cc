@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rpc_stream_server PORT [rdma]: serves the functions of streams.h until its input ends.
 #include "streams.h"
 

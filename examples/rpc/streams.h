@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of the example server of streams. A client needs only these declarations.
 #pragma once
 

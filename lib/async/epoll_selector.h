@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Selector by epoll: one system call for each wait, and one for each descriptor that is added or
 // removed. The contract is that of Selector.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Job: a running coroutine that its owner may cancel at any point by destroying the Job.
 //
 // Threads: created, moved and destroyed on the loop's thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An intrusive list: the links are part of the items, so inserting and removing allocate nothing.
 //
 // Threads: none of its own; all items of a list belong to one thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loop: the event loop of one I/O thread. It polls completion queues (Poller), waits for
 // descriptors by epoll or io_uring (selector.h), runs timers, and resumes the coroutines that wait
 // for one of these.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Selector: asks the kernel which descriptors of one loop are ready. EpollSelector uses epoll;
 // UringSelector uses io_uring, which shares memory with the kernel, so that looking without news
 // takes no system call (docs/decisions/0018).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fixture for tests that run once with each kind of selector; skips the kinds that the kernel
 // refuses.
 #pragma once

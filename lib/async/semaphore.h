@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A counting semaphore for the coroutines of one loop: each permit has at most one holder at a
 // time.
 //

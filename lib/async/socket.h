@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TCP for coroutines: addresses, connect, accept, and reads and writes with a deadline.
 //
 // Threads: everything belongs to one loop's thread, except the functions on addresses, which are

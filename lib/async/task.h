@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Task<T>: a lazy coroutine that one other coroutine awaits, once. Its body does not run before
 // `co_await`.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // answers_of(): the C library's <netinet/tcp.h> lacks the newer fields of tcp_info, and cannot be
 // included together with the kernel's header.
 #include <linux/tcp.h>

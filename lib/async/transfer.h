@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // co_await run_on(home, other, work): calls `work` on the thread of another loop, then continues
 // this coroutine with the result on its own loop. If both are the same loop, `work` is called at
 // once.

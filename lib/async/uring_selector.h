@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Selector by io_uring: one poll request for each descriptor. For changes it is a multishot
 // request, which the kernel answers again and again; for levels it is answered once and made anew.
 // New requests are submitted together with the next wait. The contract is that of Selector.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server's port: accepts TCP connections, performs the handshake with each client in a coroutine
 // of its own, and delivers the channels of clients that have proved themselves.
 //

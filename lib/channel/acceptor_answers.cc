@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of Acceptor that answers a client's handshake: with a channel of its home, or with a
 // refusal; and the proofs that follow.
 #include "lib/async/transfer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of Acceptor that serves clients by rdma_cm.
 //
 // Threads: a client's queue pair and channel live on their home's loop from the start, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/channel/admission.h"
 
 #include <netinet/in.h>

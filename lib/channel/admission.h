@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Admission: decides which of a server's clients may be in their set-up, and which one has to leave
 // when there is no room for another.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The message of one channel that arrives in several pieces: copied from frames, or read by RDMA
 // from the sender's memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A channel: a connection that carries messages between two processes, over RDMA (RC) or TCP.
 //
 //     auto message = co_await channel.receive();      // std::expected<Message, Trouble>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The behaviour that all channels share, over RC, TCP and TLS and as logical channels.
 #include "lib/channel/channel.h"
 

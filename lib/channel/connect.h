@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connects a channel to a server's port.
 //
 // Over RDMA, the client opens a TCP connection, and a handshake on it exchanges the parameters of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For tests of set-up: a server whose set-ups have a thread of their own, and a client's side.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Clients and a server's port over real sockets: set-up of channels over RDMA and TCP, and its
 // failures.
 #include "lib/channel/connect.h"

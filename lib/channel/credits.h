@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flow control of an RC channel: the arithmetic of credits, without I/O.
 //
 // A credit is one receive buffer (a unit) that the peer has posted; each data frame uses up one,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The direct operations of one RC channel: RDMA READs and WRITEs, and the memory windows by which
 // the peer gets access to memory of this end.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For tests of direct operations and of fetched messages: two channels that have them, and memory
 // with known contents.
 #pragma once

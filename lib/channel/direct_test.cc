@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Direct operations.
 #include "lib/channel/direct_fixture.h"
 

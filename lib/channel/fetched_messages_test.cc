@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages that the receiver fetches by RDMA READ, and the limits below which it does not.
 #include "lib/channel/direct_fixture.h"
 

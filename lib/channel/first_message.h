@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waits for the first message of a client's set-up, without reading it: the ClientHello of TLS, or
 // in clear its parameters.
 //

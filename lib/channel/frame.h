@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of a frame: one SEND of at most a unit, little-endian.
 //
 //      0        1        2              3            4                      8

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sending half of an RC channel: sends frames, inline or from a unit, when the peer has a
 // receive buffer for them and the send queue has room.
 //

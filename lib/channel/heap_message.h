@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages whose bytes lie in a block of their own, on the heap or in registered memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data frames that have arrived on one channel and are not read yet, oldest first. Messages are
 // read from the front, where they lie.
 //

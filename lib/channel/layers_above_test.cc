@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The needs of RPC and of the key-value store, in their smallest form: many requests in flight on
 // one connection, answered out of order; and a store whose client is plain sequential code.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Channels whose queue pairs are connected by rdma_cm instead of over TCP.
 //
 // The queue pair is the transport's own; rdma_cm carries its number, its PSN and a few terms

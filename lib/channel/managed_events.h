@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The events of rdma_cm for coroutines: ManagedEvents reads one event channel on its loop and
 // passes each event to the ManagedId of its connection, whose coroutine waits for it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Channels that rdma_cm connects: the requests that are accepted, and the limits of a peer that has
 // not proved itself yet.
 #include "lib/channel/managed.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registered memory, for direct operations (RDMA READ and WRITE) and for large messages.
 //
 //     Buffer value = pool.take(1 << 20);       // an empty Buffer if there is no memory

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logical channels: many channels that share one carrier, which is itself a channel (over RC or
 // TCP). A Mux is one end of the carrier, without I/O: mux_carrier.h moves its messages. A
 // MuxChannel is one end of a logical channel.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MuxCarrier moves the messages between a carrier (an RC or TCP channel) and its Mux (mux.h).
 // MuxGroup spreads logical channels over several carriers.
 //

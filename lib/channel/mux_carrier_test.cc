@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logical channels on real carriers: RC and TCP.
 #include <gtest/gtest.h>
 

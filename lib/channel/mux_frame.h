@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of the frames that logical channels exchange over their carrier. A carrier message is a
 // row of whole frames, little-endian.
 //

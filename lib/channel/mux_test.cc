@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logical channels without a carrier: two ends whose every step is chosen at random, by seeds.
 // mux_carrier_test.cc has real carriers.
 #include "lib/channel/mux.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flow control of one logical channel: the arithmetic, without I/O.
 //
 // A window is a number of bytes, fixed when the channel is opened. Each frame of a message is

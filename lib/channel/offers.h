@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The large messages that one channel sends: the peer is offered their bytes, fetches them by RDMA
 // READ, and reports what it has fetched.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every setting of RC channels, with its default. describe() lists them for --print-config.
 #pragma once
 

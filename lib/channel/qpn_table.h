@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hash table from queue pair numbers to small indices: open addressing with linear probing, about
 // one cache line for each look-up.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RcChannel: a channel over one reliable connection (RC queue pair). It implements the interface of
 // channel.h; its parts do the work: FrameSender sends frames within the peer's credits, Offers
 // announces large messages, DirectOperations posts RDMA READs, WRITEs and windows, Inbox and

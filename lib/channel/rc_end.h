@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parameters of one end of an RC connection, which the set-up carries to the other end.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For tests: two transports on one device, and channels between them. The device is the NIC of this
 // process, or the one that VERBENA_TEST_DEVICE names, so these tests run on other verbs devices
 // too.

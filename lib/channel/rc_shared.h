@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The resources that all RC channels of one transport share (RcShared), and the view that the parts
 // of one channel have of that channel (RcOwner). The transport owns the resources; the parts use
 // them through their RcOwner and do not see the transport.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RcTransport: the objects that the RC channels of one loop have in common. These are the device,
 // one completion queue, the shared receive queue, the pools (rc_shared.h), and the table that maps
 // a completion's queue pair number to its channel.

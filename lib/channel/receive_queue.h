@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A receive queue, shared by all connections of a transport or of one connection alone, and the
 // bank of credits that its posted units back.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/channel/region_memory.h"
 
 #include <sys/mman.h>

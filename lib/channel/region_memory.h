@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that is to be registered: zeroed, and backed by an unnamed file (memfd_create) instead of
 // private pages, so that a software device in another process of this host can map it and read it
 // in place (docs/decisions/0016).

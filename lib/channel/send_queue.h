@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The send queue of one queue pair. It numbers the requests, marks enough of them as signalled, and
 // keeps the units from which they send until they are done.
 //

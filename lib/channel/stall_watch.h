@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The time since a peer last made progress with what is expected of it, as seen by occasional
 // looks.
 #pragma once

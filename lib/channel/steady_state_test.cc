@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A channel in its steady state allocates nothing on the heap. This file replaces the program's
 // operator new, to count.
 #include <gtest/gtest.h>

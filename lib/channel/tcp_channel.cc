@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/channel/tcp_channel.h"
 
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TcpChannel: a channel over a TCP stream, in TLS or in clear. It implements the interface of
 // channel.h.
 //

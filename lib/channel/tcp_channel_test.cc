@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TCP channels at their limits of time: closing in the middle of a message, and peers that stall.
 #include "lib/channel/tcp_channel.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TcpWatch: notices that the peer of a TCP connection has vanished, or that it stalls in the middle
 // of a message.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the transport for a client of a server that listens at all addresses of its host: that of
 // the device at whose address the client's TCP connection has arrived, because the client may not
 // reach the addresses of other devices.

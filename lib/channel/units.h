@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registered buffers of one size, for receiving and sending frames.
 //
 // The pool registers memory in slabs of at most 1 MiB, each of which is one memory region and is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory windows (type 2) of one transport: for each, which channel has bound it to which
 // memory for its peer.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libcurl, loaded when the first list of servers is asked for. Only programs that use etcd need it,
 // so our libraries and programs are not linked to it and to the 27 libraries below it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls of etcd's JSON gateway that membership needs, over libcurl. Each blocks until etcd
 // answers, or until stop().
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers that no etcd sends: the address may lead to any other program.
 #include "lib/discovery/etcd.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Membership of servers in etcd, through its JSON gateway. A server holds a key below a prefix as
 // long as it renews its lease; a client watches which keys exist.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A caller whose coroutine is destroyed while its SET is under way: a deadline has passed, or a
 // program has closed its handle. The caller's memory is free from then on.
 #include <algorithm>

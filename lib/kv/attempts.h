@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attempts: what is known about one operation that may be sent several times, on one connection
 // after the other. It says whether the operation may be sent again, and how it fails at its
 // deadline.

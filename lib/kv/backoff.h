@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backoff: when to connect to a server again, and how long that may take.
 //
 // The pause doubles from 10 ms to 1 s while connects fail, or connections end soon after they were

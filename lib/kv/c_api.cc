@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of verbena/kv.h: they check arguments, take the handle's lock and call the Handle.
 #include "lib/include/verbena/kv.h"
 

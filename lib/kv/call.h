@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Call: an operation of the store, as an awaitable that lives in the caller's coroutine frame. It
 // is made by a Client (one connection) or by a Router (servers, deadlines and retries).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Change: one change of the store, from its acceptance until it is visible (state/window.h), and
 // the request that asked for it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Changes: executes SET and DEL, also those that expect a version. A change is judged when it
 // arrives, waits in the store's window until the journal has it, and then becomes visible and is
 // answered. Without a journal a change is visible and answered at once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For tests of changes: a Journal in memory, whose commits fail when the test wants it, an Asker
 // that keeps its answers, and a fixture with both.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Versions with an end of life, with a journal and without: from its end on a version counts as
 // missing, whatever asks for it.
 #include "lib/kv/changes_fixture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Changes with a journal: they are visible and answered when the journal has them, and undone when
 // it fails.
 #include "base/random.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Client: one connection of a client of the key-value store, on a channel of its own. A Router
 // (router.h) has one for each server and makes it anew; programs use that.
 //

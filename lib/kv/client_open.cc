@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Client::open(): the greetings, and the right to read published values.
 #include "lib/channel/connect.h"
 #include "lib/kv/client.h"

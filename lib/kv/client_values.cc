@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of Client that moves values by RDMA: rendezvous, and one-sided GETs.
 #include "lib/kv/client.h"
 

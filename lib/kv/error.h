@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Error: why an operation of the store failed.
 //
 // Threads: any; a value.

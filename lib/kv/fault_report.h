@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // FaultReport: while it exists, a fault in this process (SIGSEGV, SIGBUS, SIGABRT) prints a
 // sentence and ends the process with status 1. LMDB follows the offsets in a damaged file and has
 // no check for all of them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // KvBase: the test fixture with clients and a server of the store in one thread, each side on an
 // RDMA transport of its own.
 //

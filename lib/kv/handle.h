@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handle: the object behind a kv_handle of the C interface (verbena/kv.h), with one Session and its
 // Router.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/kv/hash.h"
 
 // Compiles XXH3 into this file, so that no shared library is needed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // XXH3-64: the hash of keys, on which both ends must agree, and the checksum of published values.
 //
 // Threads: any; pure functions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hostile clients: records that our client never sends. The server answers them, ignores them or
 // closes that client's connection. No lease or memory stays behind, and other clients are not
 // affected.

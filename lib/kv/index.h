@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Index: the keys that a server publishes for one-sided GETs, in one registered area that clients
 // read by RDMA READ (index_format.h).
 //

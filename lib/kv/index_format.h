@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format of the area that a server publishes for one-sided GETs (docs/kv.md, "One-sided GETs").
 //
 // The area begins with lines of 256 bytes. The hash of a key selects its one line. The line holds

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One-sided GETs: which keys are published, how a client reads them, and that torn reads are
 // detected.
 #include "lib/kv/index.h"

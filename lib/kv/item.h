@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Item: one version of one key's value, in one block of the store's arena. Value: a counted handle
 // of an item.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Journal: the interface by which a store makes its changes durable.
 //
 // Changes collect until commit() makes them durable together, as one transaction.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Format 2 of the journal's table: the names and the records of keys and notes.
 //
 // LMDB limits names to 511 bytes. The name of a key of up to 510 bytes is a letter and the key. The

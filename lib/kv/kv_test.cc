@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Client and server of the store over RDMA, eager and by rendezvous, each side on its own
 // transport.
 #include "lib/channel/socket_fixture.h"

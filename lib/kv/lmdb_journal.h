@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LmdbJournal: a Journal in a folder, kept by LMDB.
 //
 // Each commit is one transaction that LMDB writes and synchronises to the disk before commit()

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LmdbJournal: a journal reopened from its folder, and its limits.
 #include "lib/kv/lmdb_journal.h"
 

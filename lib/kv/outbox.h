@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Outbox: the send queue of one channel. Records that are added during a turn of the loop share
 // messages, which leave at the end of the turn; a long value has a message of its own and is not
 // copied.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Placement: which of several servers has a key, by rendezvous hashing (Thaler and Ravishankar,
 // 1998).
 //

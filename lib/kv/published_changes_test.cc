@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Changes with a journal, over connections: one-sided GETs, and the end of a server.
 #include "lib/kv/changes_fixture.h"
 #include "lib/kv/fixture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server that gets a change twice: it executes it once, on whatever connection, and says so.
 #include "lib/kv/fixture.h"
 

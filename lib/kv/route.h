@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Route: the way of a client's operations to one server. It connects in the background, connects
 // again with pauses (backoff.h) when the connection is lost, and sends unanswered operations again.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Router: a client of one or several servers, each of which has its share of the keys
 // (placement.h). Each operation has a deadline and waits for no other server than its own.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Running: a coroutine that belongs to the object of which it is a member function. It starts at
 // once, no caller awaits it, and an unfinished one is destroyed with its owner.
 //

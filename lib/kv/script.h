@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One line of a kv_client script: `SET key value`, `GET key`, `DEL key`, with a time to live
 // `SETEX key time value`, or with versions `GETV key`, `CAS key version value`, `DEL key version`.
 // A key ends at the next space; a value is the rest of the line, with its spaces.

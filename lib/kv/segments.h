@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segments: the memory of a store's arena, registered so that peers can access it by RDMA, and the
 // Buffers for values in it.
 //

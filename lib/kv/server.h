@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connection: the server's end of the connection to one client, over that client's channel.
 //
 // All connections share one loop, and none waits for another. An operation that takes time is a

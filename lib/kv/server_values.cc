@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of Connection that moves values by RDMA: rendezvous, and the leases for them.
 #include <algorithm>
 

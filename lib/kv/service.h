@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Service: a complete server of the key-value store, with its device, its port, the stored data and
 // its clients.
 //

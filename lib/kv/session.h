@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Session: the event loop and the RDMA transport that the clients of one thread share.
 //
 // Threads: one: the thread that uses the clients runs the loop.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SessionJournal: writes the sessions (sessions.h) into the same transaction as the changes that
 // they are about. So a server that starts with the content of another one knows which changes of
 // its clients that content has.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sessions: which identified changes (ChangeId in wire.h) of which client a server has executed. So
 // a change that a client sends again, on another connection or to the next process with the same
 // --data folder, is executed once (as in RIFL, Lee et al., SOSP 2015).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings: the user's sizes and depths, and the channel options that follow from them.
 //
 // Threads: any; values and pure functions.

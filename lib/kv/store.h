@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Store: a hash table of keys and immutable values in memory, with a memory limit.
 //
 // A SET never changes the bytes of a value: it replaces the value by a new version. The answer to a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of Store that takes versions out: eviction, and ends of life.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The store's memory limit.
 #include <map>
 

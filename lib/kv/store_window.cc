@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of Store that has changes wait in the window until they are held.
 #include <algorithm>
 

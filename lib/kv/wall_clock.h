@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wall clock, for times that outlive the process. Everything else uses the monotonic clock.
 //
 // Threads: any; pure functions but for the clock.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wire format of the key-value store (docs/kv.md, "Wire format"), as sans-IO readers and
 // writers.
 //

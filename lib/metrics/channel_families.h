@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The counters of channels as metrics, for every server above them.
 //
 // Threads: each function that takes an object with a loop runs on that loop's thread; on_loop()

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exports metrics: an HTTP endpoint for Prometheus (text format 0.0.4, at /metrics), and the same
 // as JSON.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Metrics as values: the counters of a program at one instant. docs/metrics.md has their names and
 // units; export.h renders them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Budget: the memory that all connections of a server may take together, for calls that are not
 // answered and for responses that are not sent.
 //

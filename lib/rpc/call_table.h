@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CallTable: the asynchronous calls in flight on one connection of a server, by sequence number.
 //
 // It is a hash table. Each bucket is a list that links its calls by AsyncCall::next_, so adding a

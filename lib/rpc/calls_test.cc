@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls of every kind, over every transport, to a server in another process.
 #include <gtest/gtest.h>
 #include <verbena/rpc.h>

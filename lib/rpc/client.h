@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Client: calls functions of one server, over TCP or, after init_ibv(), over RDMA.
 //
 //     coro_rpc_client client{};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One call of a client, in parts: its options, the passing of its arguments, its result.
 // Included by client.h and client_stream.h; a program uses request_config_t and the result types.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ClientConnection: a client's connection to a server. It numbers requests, gives each response to
 // the call that waits for it, and times calls out.
 //

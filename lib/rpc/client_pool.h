@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // client_pool: connections to one server, shared by many callers and replaced when they break.
 //
 //     auto pool = client_pool<coro_rpc_client>::create("127.0.0.1:9000", {.max_connection = 4});

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // client_stream: the client's end of a stream (stream.h), which Client::open_stream() returns.
 //
 // Threads: a handle may be used from any thread. One read() and one write() may be in progress at a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The context of a call: what a handler may read and set beside its parameters and its result.
 //
 //     get_context()                   in a plain function; in other handlers before they wait

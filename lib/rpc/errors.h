@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The errors of calls: a code and one sentence.
 //
 // Codes 0 to 255 are the library's, with the names of coro_rpc; 256 to 65535 belong to the program.

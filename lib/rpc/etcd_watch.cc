@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // watch_etcd(): a server_watch over entries of etcd (load_balancer.h).
 //
 // Threads: changes are reported on the thread of discovery::Members.

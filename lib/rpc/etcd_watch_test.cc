@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finding servers by their entries in a real etcd.
 #include <gtest/gtest.h>
 #include <verbena/rpc.h>

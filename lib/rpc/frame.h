@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The frames of calls on the wire, written and parsed without I/O (docs/rpc.md, "Wire format"). A
 // channel message holds one frame or more, one behind the other, and nothing else.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Function<f>: the facts about a function at compile time: its name, its id on the wire, its
 // parameters and result, and its kind.
 //

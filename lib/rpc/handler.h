@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // make_handler(): wraps a function as a Handler, which reads the arguments of a request, calls the
 // function, and sends its result or its exception as the response.
 //

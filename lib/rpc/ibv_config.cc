@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ibv_config::rc(): from coro_rpc's published fields to the options of a channel (options.h).
 #include <algorithm>
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/rpc/io_threads.h"
 
 #include <openssl/crypto.h>

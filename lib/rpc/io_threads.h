@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IoThread: a thread that runs a loop, and the RDMA transports that channels on it share.
 // IoThreads: several of them, which are handed out in turn.
 //

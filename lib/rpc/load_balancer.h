@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // load_balancer: one client_pool for each of several servers, and a rule that spreads requests.
 //
 //     load_balancer_config by_weight{.lba = load_balance_algorithm::WRR};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory that connections cost their server, and the fate of requests that find none.
 #include <gtest/gtest.h>
 #include <verbena/rpc.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings of clients and of RDMA and TLS connections, as plain values.
 //
 // The fields of ibv_config have the names and defaults of coro_rpc; docs/rpc.md, "Options", gives

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Outbox: the send queue of one end of a connection. Its frames are those of lib/rpc/frame.h.
 //
 //     FrameDraft draft = outbox.begin(header);     // one draft at a time

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PoolWaiters: coroutines on several I/O threads that wait for the same event.
 //
 //     const PoolWaiters::Place place(waiters, loop);

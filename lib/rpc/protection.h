@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Translates the argument of init_ssl() into the protection of a connection's set-up.
 //
 // Threads: thread-safe, but reads files and the environment.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Certificates of an authority: which clients a server accepts, and which servers a client trusts,
 // over TLS and in the set-up of RDMA.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arguments and results as bytes: MessagePack (msgpack-cxx, https://msgpack.org).
 //
 //     the body of a request     an array with one element for each parameter; no body for none

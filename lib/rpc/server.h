@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Server: serves registered functions at one port, over TCP and, after init_ibv(), over RDMA.
 //
 //     coro_rpc_server server(threads, 9000);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/rpc/server_connection.h"
 
 namespace verbena::rpc {

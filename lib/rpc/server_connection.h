@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ServerConnection: a server's connection to one client. It reads requests, calls their functions
 // and sends the responses.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server that cannot start, and one whose clients send garbage or too much.
 #include <gtest/gtest.h>
 #include <verbena/rpc.h>

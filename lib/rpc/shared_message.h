@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A received message that several objects hold views of. The reader has it on its stack (Arrived);
 // code that needs the bytes longer takes a MessageShare, which keeps them.
 //

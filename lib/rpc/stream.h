@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams: functions that read and write items while they run.
 //
 //     Lazy<void> count(stream_writer<int> out, int from, int to);       // server streaming

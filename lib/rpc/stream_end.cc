@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/rpc/stream_end.h"
 
 namespace verbena::rpc {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StreamEnd: one end of a stream, without the types of its items: the items that have arrived and
 // are unread, and the windows of both directions.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flow control of a stream, in bytes and without I/O. Each end has a ReadWindow for the items
 // that it receives, and a WriteWindow that mirrors the peer's for the items that it sends.
 //

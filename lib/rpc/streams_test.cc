@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams in every direction, over every transport, with a server in another process.
 #include "lib/async/job.h"
 #include "lib/rpc/testing/connected.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lazy<T>, coro_rpc's name for a coroutine's task; syncAwait(), which blocks a thread until a task
 // has ended; and collectAll(), which awaits several tasks that run together.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections by rdma_cm on the NIC of this process, or on the device that VERBENA_TEST_DEVICE
 // names: what the two ends learn when a connection is made, and why one is not.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections by the RDMA connection manager (rdma_cm(7)): listening at an IP address and port,
 // exchanging what two queue pairs must know of each other, and moving them to RTS.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists the RDMA devices of this machine, and chooses the device, port and GID that a program uses.
 //
 // A wrong GID is the most common mistake of RDMA users. So the choice is a pure function, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GIDs: text, and the kind of address that a GID was made from.
 //
 // Threads: pure functions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the device of a network interface. On a host with several interfaces the best device of
 // device.h may be one that the peer cannot reach, although it reaches this host.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owning handles of verbs objects, and functions that make them.
 //
 // Owns: each handle destroys its object.

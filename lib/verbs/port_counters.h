@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The counters of a device's port: numbers in the device's folder in sysfs, read by
 // ibv_read_sysfs_file() of libibverbs. Drivers use different names for one thing; Retries holds
 // those that most drivers count.

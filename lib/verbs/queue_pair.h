@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates queue pairs, and connects them when the two ends exchange their parameters themselves.
 // For rdma_cm see connection_manager.h.
 //

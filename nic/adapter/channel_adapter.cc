@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/adapter/channel_adapter.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The NIC (an IBA channel adapter) as one object that does no I/O. Time is an argument and links
 // are memory, so the same object runs behind the verbs of a process, on the simulator's virtual
 // clock, and in a fuzzer. The adapter finds the queue pair of each packet; nic/transport has the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program may refill a queue to its full depth as soon as it has polled a completion, also while
 // the pass that pushed the completion goes on. These tests stop the adapter after each instruction,
 // poll as such a program would, and require that the slots of all requests that it has then seen

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations that a requester executes in its peer's memory (docs/decisions/0036), and the rights
 // that a responder publishes for its peers.
 #include <algorithm>

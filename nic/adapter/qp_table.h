@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The adapter's queue pairs, found by number. An adapter owns blocks of 4,096 QPNs. A secret
 // permutation hides the order in which a block's numbers are assigned, so that peers cannot guess
 // the next one, and objects are packed in the order of creation, whatever their numbers are.

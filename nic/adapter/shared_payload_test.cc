@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // READ responses whose payload the responder does not copy: the slot names a file and an offset,
 // and the requester copies from there (docs/decisions/0016).
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The unkind NIC of one process (`verbena run --adversary`): behaves as badly as the model permits,
 // and never worse. The decorators of the verbs (nic/verbs/adverse_path.h) call it, and the adapter
 // through its observer.

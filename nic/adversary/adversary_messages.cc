@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The adversary's messages that may be lost or late: datagrams, and those of connections.
 #include <utility>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The adversary's decisions: pure functions of the seed and of what the decision is about, never
 // "the next random number". So the timing of threads and of the peer cannot change them, and a seed
 // repeats them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gate of one completion queue: how many of the completions that are in the queue a poller gets
 // now. It makes them late, and lets them come in bursts.
 //

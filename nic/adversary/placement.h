@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes that have arrived and are not in memory yet: the buffer between the NIC and memory.
 //
 // A packet's payload is cut at the cache lines of its destination. Some lines are stored at once,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of one connection at one of its two ends (IBA 12.9).
 //
 // Lifetime: ConnectionManager creates, changes and frees it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Communication Manager (IBA 12.6, 12.9, 12.11): makes and ends connections between queue
 // pairs, and finds queue pairs for datagrams (SIDR), by messages that may be lost, repeated and
 // delayed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Messages that have everything right but one field change nothing: each kind of message, in each
 // state that waits for it, with each field wrong in turn. The unchanged message has its effect.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ConnectionManager's receiving half: one function for each kind of message, which acts by the
 // state of the connection (IBA 12.9).
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The services that this process listens for, by service and address.
 //
 // Threads: one at a time; part of ConnectionManager.

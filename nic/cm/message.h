@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages of the Communication Manager (IBA 12.6, 12.11), each a struct that is written into
 // and read from a management datagram.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides how long acknowledgements to other hosts wait, so that they leave by the same system call
 // as the program's next request (docs/decisions/0034).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/engine/ack_delay.h"
 
 #include <gtest/gtest.h>

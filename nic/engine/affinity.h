@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The processors on which the progress thread may run, and moving a peer's progress thread to the
 // processor of the process that wakes it (docs/decisions/0008).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The boundary between the NIC, which may throw, and the C program that called it: an exception
 // becomes an errno value. The standard library throws when memory (std::bad_alloc), a lock or the
 // kernel's randomness (std::system_error) cannot be had, and none of these may end the program.

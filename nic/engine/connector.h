@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread that connects to other processes of this host, on behalf of a thread that must not
 // block.
 //

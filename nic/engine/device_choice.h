@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The choice of the devices that a program sees, by the variable VERBENA_DEVICES:
 //
 //     devices = [item {"," item}]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's part in direct operations (docs/decisions/0036): whether there are any, the turns of
 // a long one, and the end of a right. A verb that withdraws a right returns only when no peer can
 // write under it any more.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The directory of a host: places, and the processes that own them.
 //
 // The kernel keeps it (docs/decisions/0005). A process owns a place while it listens on the place's

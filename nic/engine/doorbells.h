@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The queue pairs with newly posted requests, which the holder of the engine's lock transmits. A
 // thread that posts while another holds the lock rings; the holder takes.
 //

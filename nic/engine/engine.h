@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver of one process's adapter: it has the lock, the links, the clock, and a thread that
 // sleeps until it is needed.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's lock. Data verbs only try it; control verbs take it as a priority-inheriting futex,
 // so that a preempted holder runs in the waiter's time slice.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A set of descriptors on which threads sleep: the progress thread in one, and each thread that
 // blocks in a verb in the set of its queue (waiting.h).
 //

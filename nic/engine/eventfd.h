@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writing to and reading from a descriptor that wakes threads: an eventfd or a pipe.
 //
 // Threads: any. The eventfd functions are no cancellation points, because the data path calls them

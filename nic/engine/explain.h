@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Says in one sentence why a request failed: which queue pair, which peer, which key and bytes, and
 // what to do. The sentence goes to the log (level warn) and into the trace (nic/trace).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One SIGSEGV and SIGBUS handler for the process. It turns faults inside the guarded routines
 // (nic/memory/guarded_copy.h) into their failure, and gives every other fault to the program's own
 // handler, as if the NIC were not there:

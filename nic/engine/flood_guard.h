@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bounds the time that a process spends on connections of strangers, which it can only refuse.
 //
 // A stranger can connect to any name that it reads in /proc/net/unix, as often as it likes, and

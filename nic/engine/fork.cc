@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An engine that a fork copies: the parent holds it meanwhile, and the child gives it up.
 #include <new>
 #include <sched.h>

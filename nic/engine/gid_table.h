@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GID table of a device: the addresses of its interface, each at an index that programs keep.
 //
 // Threads: pure functions.

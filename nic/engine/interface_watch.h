@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reports the changes of this host's interfaces and their addresses, by a netlink socket.
 //
 // Threads: one at a time.

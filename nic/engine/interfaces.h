@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The network interfaces of this host, each of which can be an RDMA device.
 //
 // Threads: any. list_interfaces() asks the kernel; every other function is pure.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The link to one peer process of this host: the outlet to it, the ring from it, and the means to
 // wake it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The users whose processes listen at abstract socket names, found without a connection.
 //
 // A connection shows the user as well, and costs less. It needs room in the queue of the listening

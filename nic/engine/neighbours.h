@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The neighbours of this process, which are the other processes of this host that exchange packets
 // with it. This object has the link to each of them, the names under which they find this process,
 // and a cache of the owners of rdma_cm services.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's functions that find or make the way to a destination: a link to a process of this
 // host, or a path to another host.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/engine/own_progress.h"
 
 #include <sys/eventfd.h>

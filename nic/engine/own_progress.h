@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // This process's own progress page and doorbell: how its peers learn whether they must wake it,
 // and how they do. Beside them its table of rights, in which peers find the memory that they may
 // use without waking it (docs/decisions/0036).

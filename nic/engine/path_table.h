@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The UDP paths of a process, found by the addresses of both ends and the traffic class. The table
 // is bounded, and an unused path leaves it after a while, so that neither strangers nor clients
 // whose addresses change can fill the memory.

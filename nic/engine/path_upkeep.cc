@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Remotes: the end of unused paths, and the memory of those that stay.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of one peer process, as its link reaches it for direct operations: mappings of the
 // files that the peer's rights name, and process_vm_readv(2) for ordinary memory
 // (docs/decisions/0036).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The users of this host with whose processes this one may have links (VERBENA_PEERS).
 //
 // Threads: any. The variable is read once.

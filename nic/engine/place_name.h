@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The abstract AF_UNIX names of the places of a host.
 //
 // A place has up to three names (docs/decisions/0029):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts of all that this process's adapter has sent and received on all its ports together, over
 // shared memory and over UDP, since the engine started.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UDP port 4791 in another user's hands (docs/decisions/0032).
 //
 // The kernel lets only processes of one user share the port. If those of another user have it and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The processor time of the program's threads, and the scheduling policy of the progress thread.
 //
 // A program under SCHED_FIFO or SCHED_RR that spins on memory never lets an ordinary thread run on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/engine/progress.h"
 
 #include <fcntl.h>

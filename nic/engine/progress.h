@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The progress thread: drives the engine while no other thread does. It also handles the work
 // outside of the data path: peers that connect, peers that end, and questions for the status.
 //

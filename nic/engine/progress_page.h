@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page on which a process publishes whether one of its threads drives its engine, or must be
 // woken. Every peer reads it.
 //

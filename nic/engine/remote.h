@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The path to one address of another host: an outlet over UDP.
 //
 // Threads: under the engine's lock.

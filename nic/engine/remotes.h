@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's UDP side: the paths to addresses of other hosts, the packets that come from there,
 // and packets that reached the wrong process of this host.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The set-up of shared memory between two processes of one host: they find each other in the
 // Directory, and exchange the descriptors of their rings.
 //

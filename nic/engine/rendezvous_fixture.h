@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of a process that a greeting needs, for tests.
 #pragma once
 

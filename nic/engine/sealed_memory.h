@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that two processes share: a memfd that holds exactly one object and can never change its
 // size.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sentence of bounded length that is put together without allocating, and its words for rights,
 // sizes and times.
 //

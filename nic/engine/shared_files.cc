@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/engine/shared_files.h"
 
 #include <dirent.h>

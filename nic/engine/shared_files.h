@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Program memory that lies in files, for same-host transfers without a copy through the ring: the
 // file behind a range of our memory, and a peer's files mapped here (docs/decisions/0016).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The users whose processes have left a greeting unanswered. An engine makes one link at a time, so
 // a stranger that never answers holds up the links to others; it may do that once in a while, and
 // not once for each of its blocks of queue pair numbers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The queue pairs of this process, as it describes them to those who ask (nic/status/status.h).
 //
 // Threads: any thread that does not hold the engine's lock.

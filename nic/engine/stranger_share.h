@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of what this process has for all other users that one of them may take.
 //
 // Threads: any; all functions are pure.

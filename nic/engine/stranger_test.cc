@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Links with processes of other users. These tests run as one user: a process becomes a stranger by
 // a directory that says that this one is another user.
 #include <gtest/gtest.h>

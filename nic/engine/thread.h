@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that the NIC runs inside a program that knows nothing of them.
 //
 // A thread takes none of the program's signals, except SIGSEGV and SIGBUS: the fault handler must

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Says in the log why a peer cannot be reached, with the way out.
 //
 // Threads: any; explain_no_accept() and the functions with an `icmp_error` are called under the

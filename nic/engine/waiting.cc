@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine's functions for threads that sleep until the NIC has work: the progress thread, and
 // threads that block in a verb. Each function drives the engine once or several times, and computes
 // the time that the thread may sleep.

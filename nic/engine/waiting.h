@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sleep of a thread that blocks in a verb until an event comes: ibv_get_cq_event(3),
 // ibv_get_async_event(3), rdma_get_cm_event(3), and the destroy functions, which wait for
 // acknowledgements.

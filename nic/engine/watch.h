@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides whether what arrives wakes the progress thread while the program makes verbs calls. There
 // is one object for packets from other hosts, and one for requests of processes of this host.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fate of a packet: which faults it meets. The decision depends on the seed, the packet's
 // identity and the number of times that it was sent before, and on nothing else, so a second run of
 // the same program with the same seed has the same faults.

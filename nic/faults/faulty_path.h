@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A UDP path whose packets meet the faults of a Network.
 //
 // It reads the slots as a UdpPath does, and writes each packet into memory of its own, where the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The line to one peer under faults: packets that have left the adapter and have not reached the
 // network yet, because they are delayed or because the line is slow.
 //

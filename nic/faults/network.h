@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The faulty network of one process, as VERBENA_FAULTS describes it: decides which of the process's
 // packets meet a fault, and counts them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // madvise(2) for memory of the heap, which has to behave as anonymous memory does.
 #include <cerrno>
 #include <sys/mman.h>

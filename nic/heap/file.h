@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sealed memfd that holds pages of the heap.
 //
 // Threads: any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The heap and fork(2): the child gets private copies of the blocks, as of any other memory.
 //
 // The handler before the fork copies the memory, under the heap's lock, and the child puts the copy

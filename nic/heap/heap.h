@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that a program has allocated and that peers on this host can map: page-aligned blocks in
 // one sealed memfd, served by posix_memalign() and its relatives (interpose.cc) if VERBENA_HEAP=1.
 //

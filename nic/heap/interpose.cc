@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interposed functions of the C library that allocate and free page-aligned memory.
 //
 // With the heap off, each is a comparison and a jump to the allocator behind it. malloc(), calloc()

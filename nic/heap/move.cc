@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moving pages of the heap to a file of their own, at the same address.
 //
 // While the pages are copied they are read-only, so no byte that this process stores is lost. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pages of the heap that lie in files of their own, because move() has put them there.
 //
 // Threads: none; the heap's lock protects it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page allocator: which pages of a range are taken, and where each block of them begins.
 //
 // It hands out runs of pages, first fit, at natural alignment, and knows nothing of addresses or of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files of the heap: consecutive parts of its address range, each of which lies in one file.
 //
 // There is more than one file, because a peer maps whole files, and because a core dump and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The heap's state, for the files of this folder.
 //
 // Threads: the fields are protected by the lock, except `mode`.

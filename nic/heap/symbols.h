@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The allocator behind the NIC's interposed functions: the C library's, or another one's, such as
 // jemalloc's or a sanitizer's.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers for the tests of the heap. Each test program has the heap on.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ICMP messages about datagrams that this host has sent: no socket at the port, or no way to the
 // host. The kernel keeps them in a socket's error queue if the socket asked for them.
 //

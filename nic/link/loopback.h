@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Test fixture: two UDP links of one process that talk over the loopback interface, each on a port
 // of its own.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The facts about a datagram that a UDP socket gives and takes in control messages (cmsg(3)):
 // addresses, traffic class, hop limit, and the length of merged packets.
 //

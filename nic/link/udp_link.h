@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RoCEv2 over ordinary UDP sockets (IBA Annex A17): the sockets of one process, and the system
 // calls that send and receive packets.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UdpLink: its sockets come, go and change; udp_link.cc sends and receives.
 #include <algorithm>
 #include <cerrno>

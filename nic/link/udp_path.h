@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The UDP path from this host to one address of another, in the shape of a same-host link.
 //
 // The adapter writes slots into a `Direction` and does not know that no other process maps it.

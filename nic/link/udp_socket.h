@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The UDP sockets of RoCEv2: their addresses and options.
 //
 // Threads: any; each socket belongs to its caller.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies and atomics on application memory, which may have been unmapped. The NIC touches
 // application memory in no other way.
 //

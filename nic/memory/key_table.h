@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory regions and windows by key (IBA 10.6.7).
 //
 // A key is 24 bits of index, masked by a secret of the table, and 8 bits of tag. The user chooses

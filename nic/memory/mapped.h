@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether memory is mapped, by a system call that touches no page of it.
 //
 // Threads: any.

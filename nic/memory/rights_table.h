@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rights that a process grants to its peers on this host, where they can read them: its
 // registered regions by key, and its connected queue pairs by number. A peer that finds its right
 // here can copy to or from the memory itself (docs/decisions/0036).

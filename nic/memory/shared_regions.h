@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registered memory that lies in files which another process of this host can map, so that a
 // READ need not copy it twice (docs/decisions/0016).
 //

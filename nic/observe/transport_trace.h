@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes what the transport does into the process's trace (nic/trace): packets, acknowledgements,
 // ends of requests, waits.
 //

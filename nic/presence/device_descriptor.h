@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The descriptor of one of our character devices: what open("/dev/infiniband/uverbsN") returns, and
 // ibv_context::cmd_fd.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The facts about our devices that a program can find in the file system, and where they come from.
 //
 // nic/presence shows these facts and knows nothing else of the NIC. nic/verbs supplies them from

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls that open files and ask about them, as the process sees its devices: the common half of
 // the functions that we interpose.
 //

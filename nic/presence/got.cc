@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/presence/got.h"
 
 #include <dlfcn.h>

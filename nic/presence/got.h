@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Redirection of the functions that one loaded library calls: it replaces their addresses in that
 // library's global offset table, so the calls of the program and of other libraries stay as they
 // are.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interposed functions of libc that work on names: canonical paths, the working folder, lists of
 // folders, and extended attributes (which `ls -l` asks for).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RDMA netlink: socket(2) for NETLINK_RDMA is interposed, and the program gets a netlink socket of
 // the protocol that is for messages between processes. Receiving, polling and closing it need no
 // help. The library that made the socket has its calls of send redirected (got.h), so that a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interposed functions of libc that open files and folders.
 //
 // Each function first rejects the paths that are not ours; for those, it does nothing but the call,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interposed functions of libc that ask about files: stat, access and readlink in their many forms.
 //
 // As in interpose_open.cc, a path that is not ours goes to libc unchanged. stat64 is stat on the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The system calls on paths that programs make by syscall(2), or by wrappers that newer versions of
 // libc have.
 //

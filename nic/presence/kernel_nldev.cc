@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/presence/kernel_nldev.h"
 
 #include <linux/netlink.h>

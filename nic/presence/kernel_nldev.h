@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel's answers to RDMA netlink, for machines that have real devices beside ours.
 //
 // Threads: any.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/presence/libc.h"
 
 namespace verbena::presence {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libc's own functions, behind those that we interpose.
 //
 // Threads: any, also signal handlers and the children of vfork, once the process has started. A

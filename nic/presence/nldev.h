@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The answers to requests of RDMA netlink (include/uapi/rdma/rdma_netlink.h of Linux), by which
 // programs such as iproute2's rdma(8) list devices.
 //

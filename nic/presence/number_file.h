@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file of this process whose text is a number that changes, as the kernel shows a counter: what
 // a program gets that opens one. A descriptor that stays open shows the present number when it is
 // read again from the start, like one of sysfs.

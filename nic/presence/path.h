@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The question whether a path may name something of ours, asked at each open and stat of the
 // program.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The process's view of our devices in the file system: which path of the program is ours, and
 // where the snapshot on disk has it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tree that shows our devices, in the places and the formats of the kernel
 // (Documentation/ABI/stable/sysfs-class-infiniband of Linux).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tree as folders and files on disk, in a private folder of the user, so that readdir and every
 // call that is relative to an open folder works by itself.
 //

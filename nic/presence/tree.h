@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The files, folders and links that show our devices, and the walk of a path through them.
 //
 // A tree is a value. Its paths are absolute and canonical: "/sys/class/infiniband/vb_eth0".

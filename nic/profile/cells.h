@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of profiles as text, for `verbena run --profile=list` and docs/profiles.md.
 //
 // Threads: pure functions.

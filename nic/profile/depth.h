@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entries of send and receive queues: how many a device allows, and how many it gives to a
 // program that asks for fewer.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limits of the software devices under a profile: its figures, and where it has none, or the
 // NIC could not keep them, those of the NIC.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device profiles: the limits of real RDMA devices, which `verbena run --profile NAME` makes the
 // software devices report and enforce (docs/profiles.md).
 //

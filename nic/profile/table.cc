@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of profiles. Facts come from the files and issues that `sources` names; the names of
 // GitHub issues are those of their repositories.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completion queue entries (IBA 11.6.2).
 //
 // Statuses, opcodes and flags have the values of `enum ibv_wc_status`, `enum ibv_wc_opcode` and

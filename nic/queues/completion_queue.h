@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring of completions between the adapter and the threads that poll.
 //
 // Threads: one producer, the adapter, under the engine's lock; one consumer at a time, a thread

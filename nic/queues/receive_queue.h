@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring of receive work requests in posting order: the receive queue of one queue pair, or a
 // shared receive queue.
 //

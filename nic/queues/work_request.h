@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work requests as they lie in send and receive queues.
 //
 // Opcodes and flags have the values of `enum ibv_wr_opcode` and `enum ibv_send_flags`.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The book of the checker: the objects and requests of the program, as far as the rules need them.
 //
 // Each method is one act of the program, which the decorators of nic/verbs report; the book finds

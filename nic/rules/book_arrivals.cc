@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The acts of peers on the memory of the program.
 #include <algorithm>
 #include <cinttypes>

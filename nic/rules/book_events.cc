@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The book's events, and the waits that cannot end.
 #include <algorithm>
 #include <cinttypes>

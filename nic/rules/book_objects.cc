@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The book's objects: what uses what, and which requests use an object that goes.
 #include <algorithm>
 #include <cinttypes>

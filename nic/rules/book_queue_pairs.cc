@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The book's queue pairs: their states and connections.
 #include <infiniband/verbs.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The book's receives, and the polls that end requests.
 #include <algorithm>
 #include <cerrno>

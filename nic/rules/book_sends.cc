@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The book's sends: those that are open on each queue pair, and the memory that they use.
 #include <algorithm>
 #include <cerrno>

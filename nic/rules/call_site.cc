@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/rules/call_site.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The places in the program where it calls verbs.
 //
 // A site is a call stack. The data path, where walking the stack would cost more than the post,

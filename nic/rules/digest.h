@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A digest of the memory of a request, to see whether the memory has changed.
 //
 // Only the first and the last 32 KiB count: a change between them is missed. So is a change that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts about calls of verbs, as the decorators of nic/verbs report them to the book.
 //
 // Threads: values.

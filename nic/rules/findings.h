@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The findings of the checker, and the way to their reader.
 //
 // A finding is written when it is found: as a line of JSON to the file that `verbena run` reads,

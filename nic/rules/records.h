@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records of the book (book.h): objects, requests, waits, and what peers have done.
 //
 // Threads: values, under the book's mutex.

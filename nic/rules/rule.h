@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of `verbena run --check`: the name, the severity and the reason of each.
 //
 // Source of the names and of the reasons: the manual pages and the files of rdma-core that `why`

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the address sanitizer of a program report each use of memory that belongs to the device:
 // the buffers of receives, and those into which READs and atomics return their results.
 //

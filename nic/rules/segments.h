@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions about the memory of requests.
 //
 // Threads: pure functions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text by the formats of printf(3).
 //
 // Threads: any.

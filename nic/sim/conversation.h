@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Complete simulated runs: two hosts with checked traffic over one or more connections, from the
 // first packet until nothing is left to happen.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two ends that disagree about their connection: they exchanged wrong numbers, or one was reset and
 // connected again. On every link the requester must fail with retry_exceeded and not wait forever.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program's end of a queue pair: the queue pair with its own completion queues, and the posting
 // functions of the verbs.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One scenario for each completion status that a peer's mistake, a user's mistake or a dead link
 // must produce (IBA 9.9, 11.6.2), on lossy and lossless links.
 #include <gtest/gtest.h>

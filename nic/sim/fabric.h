@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The virtual clock, and the links between simulated hosts with their faults.
 //
 // One direction of a link is a Path: the memory that the sender's outlet writes to. On a lossy

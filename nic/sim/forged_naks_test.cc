@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NAKs that another process of the peer's host forges (transport/doubt.h), and true ones, which
 // must still end the connection quickly and with their status.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process on the peer's host that forges NAKs for a queue pair, from the peer's address, with
 // PSNs in the window.
 //

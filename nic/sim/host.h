@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host of the simulation: one adapter and the memory that its programs have registered.
 //
 // Owns: the adapter and the regions, which live as long as the host.

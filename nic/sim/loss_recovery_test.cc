@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recovery from losses without waiting for the local ACK timeout (transport/recovery.h).
 #include <deque>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two hosts with one connected queue pair each, for scenarios that are written step by step.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulator's only source of randomness. Each part of a run has its own generator, made by
 // fork(), so that the seed determines the run.
 #pragma once

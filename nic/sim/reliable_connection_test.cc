@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reliable connections: random traffic under faults, every size at every path MTU, and recovery
 // from each kind of lost packet.
 #include <gtest/gtest.h>

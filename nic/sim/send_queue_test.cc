@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order in which a send queue executes requests: fences, SQD, memory windows, inline data and
 // flushing.
 #include <gtest/gtest.h>

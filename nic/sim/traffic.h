@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checked traffic in one direction of a reliable connection. `from` posts a random mix of
 // operations to `to`, and this class checks every promise of the verbs from outside: it knows the
 // posted requests and sees only completions and memory.

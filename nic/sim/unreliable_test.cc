@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UC and UD (IBA 9.8.2, 9.8.3): losses are silent, and every received message is complete.
 #include <cstring>
 #include <gtest/gtest.h>

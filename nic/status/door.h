@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The door at which the processes of a host can be asked for their status.
 //
 // A process listens on an abstract AF_UNIX name, "@verbena/<uid>/status/<16 random hex digits>",

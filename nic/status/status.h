@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The status that a process on the NIC gives when it is asked: its counters and queue pairs.
 //
 // As text, one line for each thing, so that a tool of another version can read it:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The events of a trace, as records of fixed size, and the file that holds them.
 //
 // A process that is traced writes its records into a ring in a file that it has mapped

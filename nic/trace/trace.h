@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The trace of this process: whether there is one, and the functions that write to it.
 //
 // `verbena run --trace` names a folder in VERBENA_TRACE. The first verb of a process then makes a

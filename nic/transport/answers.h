@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The answers of an RC responder: ACKs, NAKs, and the responses to READs and atomics (IBA 9.7.5).
 //
 // An answer is state of its queue pair until send_responses() finds room for it in the outlet. So

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The completer: what the requester does with acknowledgements, NAKs and responses (IBA 9.7.6).
 //
 // Threads: under the engine's lock.

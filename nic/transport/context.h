@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state that the queue pairs of one adapter share: key table, timers, clock, counters, and the
 // output of a pass (responses to send, events to raise).
 //

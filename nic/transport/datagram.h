@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Receiving unreliable datagrams (IBA 9.8.3): one packet is one message.
 //
 // Threads: under the engine's lock.

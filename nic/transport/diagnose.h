@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds out why a request was refused, for people. Called when it has been, so that the paths of
 // requests that succeed do nothing for it.
 //

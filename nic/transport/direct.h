@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Direct operations: RDMA WRITE, READ and atomics of RC to a process of the same host and user,
 // which the requester executes itself in the memory of its peer (docs/decisions/0036). The peer
 // makes no call.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Doubt about NAKs that arrive over a network, where every process of the peer's host can forge
 // them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The requests in flight: those that a requester sent and its peer has not acknowledged.
 //
 // The requester adds requests; the completer, the retry timer and errors remove them, and only

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An observer of what the transport does: packets, the ends of requests, and waits. A trace is one
 // (nic/observe), and so is the adversary, which also takes packets away (nic/adversary).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The transport's way to one destination: the sending half of a link, and the queue pairs that wait
 // for room on it.
 //

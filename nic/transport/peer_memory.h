@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A peer's memory as a same-host link knows it: the rights that the peer publishes, and the ways to
 // copy to and from its memory. A requester whose outlet has one executes RDMA WRITEs, READs
 // and atomics itself (direct.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // States of a queue pair (IBA 10.3.1), and the attributes that each transition requires and allows
 // (IBA 11.2.4.2).
 //

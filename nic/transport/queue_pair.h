@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of one queue pair: 256 bytes that the hot paths touch, and a cold part behind a
 // pointer.
 //

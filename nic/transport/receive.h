@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Receive WQEs: copying a message into one and removing it from its queue. Used by the responder
 // and by datagrams.
 //

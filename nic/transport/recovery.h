@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loss recovery for links that can lose packets: round-trip time, window, probes and timeouts.
 // Same-host links use none of this.
 //

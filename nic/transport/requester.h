@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The requester: turns the work requests of a send queue into packets (IBA 9.4 and 9.7.3 for RC,
 // 9.8.2 for UC, 9.8.3 for UD).
 //

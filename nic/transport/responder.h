@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The responder: checks, executes and answers the requests for a connected queue pair (IBA 9.7.4
 // and 9.7.5 for RC, 9.8.2 for UC).
 //

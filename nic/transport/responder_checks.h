@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checks of a request packet before it is executed, in the order of the specification (IBA
 // 9.7.4 for RC, 9.8.2 for UC).
 //

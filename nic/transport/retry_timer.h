@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The retry timer of a requester: local ACK timeouts and RNR pauses (IBA 9.7.6.1.3, 9.7.5.2.8).
 //
 // Threads: under the engine's lock.

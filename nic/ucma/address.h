@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Socket addresses, as rdma_cm uses them, and GIDs; and the device and source address for a
 // destination.
 //

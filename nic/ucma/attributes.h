@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversion between cm's structs and the kernel's ABI (uABI): connection parameters, events, and
 // the attributes with which librdmacm modifies a queue pair. Pure functions.
 #pragma once

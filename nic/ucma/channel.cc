@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Channel (id.h): the pipe behind an event channel and its queue of events.
 #include <fcntl.h>
 #include <sys/stat.h>

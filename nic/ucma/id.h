@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An rdma_cm id and its event channel, with the state that the kernel's rdma_cm keeps for each.
 //
 // Threads: used under the engine's lock, except for Channel's descriptors.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernel: channels, ids, options and events, and the dispatch of all commands.
 #include "nic/ucma/kernel.h"
 

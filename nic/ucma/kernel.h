@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of rdma_cm that the Linux kernel has on other hosts, as a class of this process
 // (docs/decisions/0013). librdmacm writes the commands of <rdma/rdma_user_cm.h> to a descriptor,
 // which it takes for /dev/infiniband/rdma_cm; interpose.cc redirects librdmacm's system calls on

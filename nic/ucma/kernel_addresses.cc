@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernel: the commands for ports, addresses, neighbours and routes, which an id needs before it can
 // connect.
 #include "nic/ucma/kernel.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernel: the commands for connections and multicast groups, and the connection manager's events.
 #include "nic/ucma/kernel.h"
 

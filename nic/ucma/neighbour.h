@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The IP neighbour behind a destination: a host on a local network that answers ARP or neighbour
 // discovery.
 //

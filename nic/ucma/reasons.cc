@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/ucma/reasons.h"
 
 #include <rdma/rdma_user_cm.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Words for the errno values of the rdma_cm commands, for the log. The kernel's rdma_cm gives one
 // errno for many mistakes; a reason names the likely ones.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wait of a destroy function until the program has acknowledged every event of the object that
 // it has fetched (ibv_destroy_cq(3), ibv_destroy_qp(3), ibv_destroy_srq(3)).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Address handles, and the paths of the datagrams that name them.
 #include <cerrno>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data path under `verbena run --adversary` (nic/adversary): decorators of the functions of
 // provider.h, in the tables of the contexts, queue pairs and completion queues. Without the option
 // each function here does nothing, and the tables stay as they are.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asynchronous events: ibv_get_async_event(3). Each received event is counted in its object, whose
 // destruction waits until the program has acknowledged that many. Events of ports and devices come
 // from process.cc and are not counted.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs as a C program may call them: an exception becomes an errno value
 // (nic/engine/boundary.h), a trace gets the call (call_trace.h), and so does a checker
 // (checked_calls.h). exports.cc and the tables of

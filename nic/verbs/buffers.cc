@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buffers of ibv_alloc_buf(3), and ibv_reg_mr_ex(3), which registers them and other memory. Both
 // are newer than the installed verbs.h, so these exported functions are here and not in exports.cc.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A call of a verb in the trace: its name, its arguments as text, its result, its time.
 //
 // The arguments are written before the call, because a destroy function frees them, and the result

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The checker of this process (nic/rules), if VERBENA_CHECK asks for one.
 //
 // Threads: any.

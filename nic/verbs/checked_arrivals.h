@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reports to the checker's book what peers do to the memory of this process.
 //
 // Threads: under the engine's lock, as every transport::Observer.

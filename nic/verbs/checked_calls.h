@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control verbs of a process that is checked: each calls before() and after(), which report to
 // the book (nic/rules).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data path of a process that is checked: each function calls the one that was in the table
 // before, and reports to the book (nic/rules). A process without a checker pays nothing.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares the attributes of this process's connections with those of their other ends, where these
 // are on this host.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completion queues, channels and their events.
 #include <cerrno>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The counters that our devices show below ports/1: `counters` with the names of the kernel's
 // sysfs (Documentation/ABI/stable/sysfs-class-infiniband), and `hw_counters` with those of
 // Soft-RoCE and some of our own. They count this process's traffic on all our devices together,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Posting and polling: the functions that a program calls for each message. They allocate nothing,
 // take the queue's lock, and only try the engine's. They make no system call of their own, except
 // that a poller whose queue stays empty yields the processor.

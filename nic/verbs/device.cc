@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening a device, and the queries of its attributes, port and GIDs.
 #include <algorithm>
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The list that ibv_get_device_list returns: the real devices, then ours, then NULL.
 //
 // Threads: any; the functions share no state.

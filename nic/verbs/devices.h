@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The devices of this process, and what the kernel last reported of the interfaces below them.
 //
 // Threads: every method under the process's mutex (process.cc). SoftDevice::interface() from any

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program's side of direct operations (docs/decisions/0036): what peers may do in its memory
 // without a call of this process, and the end of such a right.
 //

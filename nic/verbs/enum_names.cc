@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exports that give an enumerator's text. Programs print these texts and scripts search for
 // them, so they are those of rdma-core, word for word.
 #include <span>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A queue of events whose descriptor a program can poll, as that of ibv_create_comp_channel(3).
 //
 // Threads: any; one mutex inside.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exported verbs that our NIC implements. Each function only decides whose the argument is: our
 // objects go to provider.h, all others to the real library. unsupported.cc exports the verbs that
 // our NIC lacks.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The extended poll of ibv_create_cq_ex(3): ibv_start_poll takes the queue's lock, ibv_end_poll
 // releases it, and one completion at a time is current in between.
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The extended post of ibv_wr_post(3): ibv_wr_start, one call for each part of a request,
 // ibv_wr_complete.
 //

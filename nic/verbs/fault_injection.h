@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The faults that VERBENA_FAULTS asks for (nic/faults, `verbena run --faults`).
 //
 // Threads: network_of_environment() under the mutex of the process's state; report_faults() at the

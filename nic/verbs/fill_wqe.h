@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of a send WQE that both posting interfaces, ibv_post_send(3) and ibv_wr_post(3), fill
 // in the same way.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exports that jump to the real library (forwarded_names.h). Their parameters differ between
 // releases and some take variable arguments, so each is a jump that leaves all arguments where the
 // caller put them. The first call of a function looks it up; two threads may do so at once, because

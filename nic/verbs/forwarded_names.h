@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of libibverbs that only the real library can serve: those for the provider of a
 // real device (rdma-core's IBVERBS_PRIVATE_* nodes, the union of releases 22 to 65), and those by
 // which a provider shields its own memory from a fork. As libibverbs.so.1, our library must export

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events of completion queues that the adversary holds back: they come when the program may have
 // polled their completions already.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folders in which the loader looks for a library, in its order, for a search that must go on
 // after the first match: dlopen() by name always takes that one, which may be our own.
 //

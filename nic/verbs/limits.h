@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The limits of the software devices in this process: those of the profile that VERBENA_PROFILE
 // names (`verbena run --profile`), or the NIC's own. The variable is read once, at the first use.
 //

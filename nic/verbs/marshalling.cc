@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exports by which librdmacm converts the kernel's structs to those of verbs.h, and back. The
 // kernel's struct of an attribute or path has the same members under the same names, in another
 // order and with other widths.

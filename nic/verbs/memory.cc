@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory regions and memory windows.
 #include <cerrno>
 #include <memory>

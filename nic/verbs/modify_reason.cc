@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/verbs/modify_reason.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Says why ibv_modify_qp() refuses a transition (IBA 11.2.4.2), for the log.
 //
 // Threads: any; pure functions.

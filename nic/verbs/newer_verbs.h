@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Declarations of public verbs that verbs.h of rdma-core 44 lacks. A newer libibverbs exports them
 // (IBVERBS_1.15 to 1.18), or every libibverbs exports them without a declaration in an installed
 // header (those from ibv_query_gid_type to ibv_copy_path_rec_to_kern).

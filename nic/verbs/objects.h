@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The objects behind the pointers that programs hold. Each contains the public struct, whose layout
 // is the ABI, and the NIC's own state beside it. `of()` converts a pointer to the public struct
 // into a reference to the object.

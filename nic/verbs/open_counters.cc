@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/verbs/open_counters.h"
 
 #include <cerrno>

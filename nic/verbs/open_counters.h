@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The counter files that the program has open. Their text follows the counters while they are
 // open, because programs open such a file once and read it again and again (perftest -W).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sentences about waits that may never end: a thread that waits for a completion event which
 // nothing will raise, and a destroy function that waits for acknowledgements.
 //

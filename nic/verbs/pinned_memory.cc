@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "nic/verbs/pinned_memory.h"
 
 #include <linux/capability.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory that the device of a profile would pin for a memory region, counted against
 // RLIMIT_MEMLOCK as the kernel does (ib_umem_get() in drivers/infiniband/core/umem.c): whole pages,
 // each region by itself, without a limit for a process with CAP_IPC_LOCK. Nothing is pinned indeed.

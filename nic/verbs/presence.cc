@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The facts about our devices for nic/presence, from the functions that answer the queries.
 #include "nic/presence/presence.h"
 

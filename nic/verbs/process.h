@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The process-wide state of the NIC: the engine, the devices, the open contexts, the rdma_cm
 // emulation, and the handlers for fork and exit.
 //

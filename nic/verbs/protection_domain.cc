@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Protection domains, thread domains, and parent domains, which combine one of each.
 #include <atomic>
 #include <cerrno>

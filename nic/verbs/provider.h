@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The public verbs that this NIC implements: one function for each exported verb, with the verb's
 // signature and its name without `ibv_`. The contract of each is its manual page.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queue pairs: creation, ibv_modify_qp(3), ibv_query_qp(3), destruction, and multicast groups.
 #include <algorithm>
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exports that convert between the rates of a static-rate field, in two units.
 #include <infiniband/verbs.h>
 

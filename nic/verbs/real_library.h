@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real libibverbs, for devices that are not ours. Our own library may be installed as
 // libibverbs.so.1 before it, in a folder on the library path; then the real one is the next of that
 // name.

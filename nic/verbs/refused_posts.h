@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reasons of refused posts, for the log. A post that fails is checked again, off the hot path,
 // to find the argument that is wrong.
 //

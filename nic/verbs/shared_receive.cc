@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared receive queues: ibv_create_srq(3), ibv_modify_srq(3), ibv_query_srq(3).
 #include <cerrno>
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Interposed signal functions of libc. A program that installs its own handler for SIGSEGV or
 // SIGBUS, or blocks every signal in a thread, must not disable the handler that guards copies to
 // its registered memory (engine/fault_handler.h).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sysfs files of our devices, for ibv_read_sysfs_file: the counters of their ports.
 #include <cerrno>
 #include <cstring>

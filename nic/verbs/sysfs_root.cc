@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The export that says where sysfs is mounted, and the reading of one of its files.
 //
 // Threads: any.

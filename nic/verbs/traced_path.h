@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data path of a process that is traced: each function writes into the trace and calls the
 // function of objects.h or of the extended interfaces. They replace those in the tables of function
 // pointers, so that a process without a trace pays nothing.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exported verbs that our NIC lacks: for our objects they fail with EOPNOTSUPP, all others go
 // to the real library. They are exported so that our contexts never reach the real library, not
 // even by functions that are newer than the installed one (newer_verbs.h).

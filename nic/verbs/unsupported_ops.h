@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Defaults for the context's tables of operations, which the inline functions of verbs.h call
 // without going through any exported function.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ACK Extended Transport Header (IBA 9.3.5), and the 8 bytes that follow it in an atomic
 // acknowledgement: the value of the remote memory before the operation.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Atomic Extended Transport Header (IBA 9.3.4).
 //
 //     byte 0  virtual address:64

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads and stores of big-endian integers, the order of every field of a packet except the ICRC.
 // Pointers need no alignment.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Base Transport Header: the first 12 bytes of every RoCEv2 packet (IBA 9.2).
 //
 //     byte 0  opcode

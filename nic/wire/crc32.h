@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CRC-32 of IEEE 802.3, reflected: the polynomial of the ICRC. crc32() gives the same values as
 // zlib's for the same arguments.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Datagram Extended Transport Header (IBA 9.3.2).
 //
 //     byte 0  Q_Key:32

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reason for which a responder refuses a request, for the requester's explanation. Same host
 // only: RoCEv2 carries nothing but the syndrome of a NAK.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The IP and UDP fields around a RoCEv2 packet (IBA Annex A17).
 //
 // Addresses are GIDs of 16 bytes; an IPv4 address is ::ffff:a.b.c.d.

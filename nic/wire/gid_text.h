@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A GID as people write the address: "192.0.2.1" for an IPv4-mapped one, otherwise IPv6.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The 40 bytes before the payload in a UD receive buffer: the network header of the packet (IBA
 // Annex A17). For IPv6 this is the IPv6 header in place of a GRH; for IPv4, 20 zero bytes and the
 // IPv4 header.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Test helper: literal bytes as they are printed in a capture, for example hex("45c2 003c").
 // Ignores all characters other than digits and a to f.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Invariant CRC: the last four bytes of every RoCEv2 packet (IBA Annex A17).
 //
 // It covers eight bytes of ones, the IP header, the UDP header and everything after them up to

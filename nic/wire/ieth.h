@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Invalidate Extended Transport Header: the R_Key that a SEND WITH INVALIDATE invalidates (IBA
 // 9.3).
 //

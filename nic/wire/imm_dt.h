@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Immediate Extended Transport Header: four bytes of the application (IBA 9.3). They are opaque:
 // the packet carries the word as it is in memory, whatever the byte order of the host.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way in which one sender sets the fields of its IPv4 headers that the ICRC covers and a
 // receiver does not see (icrc.h): learned from its packets, and then required of them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Management datagram (IBA 13.4.3): 256 bytes, of which the first 24 are the header.
 //
 //     byte 0  BaseVersion:8     1

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers that identify things in packets. Each is a type of its own, so that a PSN cannot be
 // passed for a QPN.
 #pragma once

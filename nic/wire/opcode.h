@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BTH opcodes and the facts that follow from each (IBA 9.2).
 //
 // An opcode combines transport, operation and position in the message. `facts(opcode)` gives

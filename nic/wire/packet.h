@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The conversion between a slot (the NIC's native form, slot.h) and RoCEv2 packets (UDP payloads).
 //
 // A slot may hold a run of packets of one message. `packet_count` gives their number at the slot's

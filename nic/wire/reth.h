@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RDMA Extended Transport Header: the memory that an RDMA WRITE or READ names (IBA 9.3.3).
 //
 //     byte 0  virtual address:64

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A packet in the NIC's native form: 64 bytes with the parsed headers and either the payload or its
 // place.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format of a same-host link: two `Direction`s, one for each way. A Direction has a ring of
 // slots, an arena for their payloads, and a ring of 8-byte acknowledgement records. A UDP path uses
 // one Direction in private memory (nic/link/udp_path.h).

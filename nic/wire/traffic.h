@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The packets and octets that slots and acknowledgement records stand for, as a port counts them.
 //
 // On one host nothing is sent as a packet. So that a port's counters mean the same for both kinds

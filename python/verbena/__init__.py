@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The version of the distribution. `verbena_rpc` has the client of RPC."""
 
 from importlib.metadata import version

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command verbena-report: `verbena report`, run by the Python that has this package."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Call the functions of a Verbena RPC server over TCP, in plain text or in TLS.
 
     with Client("127.0.0.1", 9000) as client:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A message channel over TCP, in plain text or in TLS (docs/channel-protocol.md).
 
 Both ends exchange parameters and proofs first (the set-up); then each message is preceded by its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client: it numbers requests, and its reader thread gives each response to its caller.
 
 Threads: Client is thread-safe. A reader thread of its own receives; it never waits for a send,

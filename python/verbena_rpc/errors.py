@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The outcome of a call: a reply, or an error with a code (docs/rpc.md, "Errors")."""
 
 from dataclasses import dataclass

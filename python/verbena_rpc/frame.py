@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames, the messages of calls, as bytes and without I/O (docs/rpc.md, "Wire format").
 
 Threads: thread-safe.

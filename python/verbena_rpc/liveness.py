@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waits on a TCP socket that end: at a deadline, or when the server has vanished or stalls.
 
 An idle connection is probed by the kernel. The kernel does not probe one with unacknowledged bytes,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The send side of a channel: for threads that wait until their message is sent, and for those that
 must not wait.
 

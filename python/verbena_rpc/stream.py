@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams: items that the server's function writes and reads while it runs.
 
 Flow control is that of docs/rpc.md, "Wire format": each end grants the other a window in bytes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS 1.3 with authentication of both ends, as a stream (docs/security.md).
 
 It needs pyOpenSSL: the proof of a channel's set-up is bound to the TLS session by the session's

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connecting: its rows, comparisons, judged claims and charts."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The charts of connecting: connections a second, the time of a connect, and its parts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Judges the published claim about connect times from the rows of connecting.
 
 The claim is about many clients of one server (bench/published/claims.csv). Here clients are

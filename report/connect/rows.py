@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of connecting: of `verbena bench connect`. No table of this experiment was published.
 
 A `Row` is one cell: a way to connect, and a number of connects under way at once.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The charts of the key-value store.
 
 By size: throughput, latency, and rendezvous divided by eager. By one parameter: the sweeps. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Judges the published claims about the key-value store from the rows of one table.
 
 JUDGES has one function for each claim, by the claim's id in bench/published/claims.csv. A

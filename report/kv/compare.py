@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the ways in which values travel, the transports, and other stores with ours."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Judges the goals of our own store from the rows of one table, in the way of published claims.
 
 - auto is within 10 % of the better of eager and rendezvous, at every size that has all three;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of the key-value store: tables of `verbena bench kv`, or a CSV with the four published
 columns.
 

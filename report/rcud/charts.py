@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The charts of RC against UD: message rate and throughput by message size, for each window, and
 message rate by the number of queue pairs that send.
 

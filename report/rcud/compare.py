@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares RC with UD in each cell, also with many queue pairs, and local with credit windows.
 
 SEND is compared with SEND, the only operation of UD.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generates the headline facts of a table: winners, best rates, losses and rows left out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Header bytes of RoCE v2, which follow from the format and not from a measurement.
 
 The sizes of BTH (12), DETH (8), RETH (16), AETH (4), ICRC (4) and GRH (40) are those of the

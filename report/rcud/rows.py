@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of RC against UD: of `verbena bench rcud`, or a CSV with the seven published columns.
 
 A `Row` is one cell of the experiment. mops is 10^6 messages per second, gib is GiB/s (2^30 bytes);

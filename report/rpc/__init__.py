@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls: their rows, comparisons, judged claims and charts."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The charts of calls: rate, throughput and latency, by size and by requests in flight.
 
 A colour is the other parameter of a cell: requests in flight where the axis has sizes, and sizes

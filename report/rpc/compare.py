@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares calls: RDMA with TCP, a behaviour with its absence, and other systems with ours."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of calls: of `verbena bench rpc`, or a CSV with the six published columns.
 
 A `Row` is one cell: a size, a number of requests in flight, a transport and a mode (sink: the

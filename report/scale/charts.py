@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The charts of many clients: connect time, echoes, echo latency and memory, by number of clients.
 
 A colour is a transport, a line style a quantile. Rivals and the published curve are behind the

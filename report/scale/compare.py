@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the rows of many clients that did the same work: RDMA and TCP, two engines, rivals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings and lines of evidence that several claims about many clients have in common."""
 
 from __future__ import annotations

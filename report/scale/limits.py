@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Judges the claims about how many clients one server can have.
 
 They use the capacity model of `bench scale --capacity`, which stands in the environment of its

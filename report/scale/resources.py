@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Judges the claims about setting up connections, threads and processor time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of many clients: of `verbena bench scale` or `performance_test --json`, or the published
 CSV.
 

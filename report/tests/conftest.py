@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The judge of the rows is the program of the build that is tested."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the program in the way its users do."""
 
 from __future__ import annotations

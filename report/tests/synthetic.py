@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SYNTHETIC result tables, in which no figure was ever measured.
 
 One has the columns of `verbena bench rcud`; others are given as text.

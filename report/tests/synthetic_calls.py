@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SYNTHETIC tables of `verbena bench rpc`. Each figure of a row follows from its repetitions."""
 
 from __future__ import annotations

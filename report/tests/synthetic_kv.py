@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SYNTHETIC rows of `verbena bench kv`, in which no figure was ever measured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SYNTHETIC rows of many clients, in which no figure was ever measured.
 
 Each row follows from the repetitions that it carries, as in a table of `verbena bench scale`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A report beside an earlier run: what changed beyond noise, and the exit status. SYNTHETIC."""
 
 from __future__ import annotations

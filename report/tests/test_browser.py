@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page in headless Chromium: plots, legends, tables, widths, and no request that leaves it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Empty, truncated, foreign and very large inputs: one sentence, exit status 2, bounded memory."""
 
 from __future__ import annotations

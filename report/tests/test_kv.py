@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The key-value store: tables, verdicts and the page. All figures are SYNTHETIC."""
 
 from __future__ import annotations

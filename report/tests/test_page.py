@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program in the way its users run it: page, pictures, JSON and exit codes."""
 
 from __future__ import annotations

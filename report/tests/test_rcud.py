@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every published claim has a judge, and the verdicts follow the rows."""
 
 from __future__ import annotations

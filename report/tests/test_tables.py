@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading tables: columns, verdicts, and a one-line error for a malformed file."""
 
 from __future__ import annotations

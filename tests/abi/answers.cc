@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks the loopback device one question, named by the argument, and prints the answer.
 //
 // The questions are about verbs that once answered wrongly; test_answers.py has the right answers.

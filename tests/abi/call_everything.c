@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls every exported verb on one device of ours, and then every inline function of verbs.h that
 // jumps through a table of the context. Run it with the library preloaded:
 //

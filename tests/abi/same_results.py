@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls the functions that take no object in two libraries, ours and the installed libibverbs, and
 prints each call whose results differ.
 

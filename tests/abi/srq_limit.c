@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A program that refills its shared receive queue when an event reports that few receives are left
  * (ibv_modify_srq(3), IBV_EVENT_SRQ_LIMIT_REACHED). A queue pair is connected to itself. Prints a
  * line for what is not as it must be, and at last "done".

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verbs that once answered wrongly (answers.cc), each test named after what went wrong."""
 
 import errno

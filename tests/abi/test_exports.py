@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares the exports of our library with the installed libibverbs.
 
 Our library is a program's libibverbs.so.1, so it must export every name of the real one, in the

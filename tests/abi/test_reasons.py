@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each errno that the NIC returns has its reason: at VERBENA_LOG=info, a refused call prints a line
 that names the call. By default nothing is printed.
 """

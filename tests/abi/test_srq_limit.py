@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program learns that few receives are left in a shared receive queue, once for each limit."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Thread-local bytes are taken from the stack of every thread of a program.
 
 A library may make threads with a small stack: those of civetweb, which serves the metrics, have 100

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A request that is refused has its errno and its reason, and leaves nothing in the queue."""
 
 import errno

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Makes calls with one wrong argument each. On standard error it prints "call NAME" before each and
  * "errno NAME" with the errno's number after it; a call that succeeds has the number 0. The lines
  * of the NIC between the two are the reasons that it gives (test_reasons.py).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Posts requests with one mistake each, by ibv_post_send and by the functions of ibv_wr_post(3), on
  * a queue pair that is connected to itself. Prints as wrong_calls.c does. At last it posts right
  * requests, and prints a line for each completion that is not as it must be: no refused request may

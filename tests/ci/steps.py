@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The commands of the files in examples/ci, as those systems run them: `steps.py FILE` prints a
 shell script. A clone or a checkout is left out, because the caller has the files already.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of the container image (deploy/container): all that the programs need, and little."""
 
 import os

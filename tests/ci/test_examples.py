@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of examples/ci that need no installation, run on the programs of the build."""
 
 import json

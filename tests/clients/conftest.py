@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs Debian's unmodified programs on the NIC: alone, in pairs on this host, and in pairs between
 two network namespaces.
 

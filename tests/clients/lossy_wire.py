@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wire between two network namespaces that drops UDP packets at random, reproducibly by a seed.
 
     with lossy_wire(0.02) as both:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two network namespaces joined by a veth pair: to the NIC they are two hosts.
 
 Needs root, or a kernel that lets this user make user namespaces.

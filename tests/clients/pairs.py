@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs as processes: alone, and as a server with its client.
 
 Owns: the processes that a Runner starts; end() kills those that still run.

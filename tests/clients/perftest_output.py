@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the tables that perftest's programs print.
 
 The programs can exit with 0 after an error, so only a row with positive figures counts as a result.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A path between an IPv4 and an IPv6 address is a program's mistake: an errno, not an abort.
 
 perftest's multicast (-g) with an IPv4 GID asks for such a path: its group is an IPv6 address.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Debian's ibv_devices and ibv_devinfo find our devices and print what the NIC promises of them."""
 
 import re

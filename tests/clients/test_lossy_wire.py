@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traffic between two hosts over a wire that loses packets arrives completely, and sooner than
 retransmission by the local ACK timeout alone would allow.
 """

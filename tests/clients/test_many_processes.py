@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several processes of one user on a host share UDP port 4791. The kernel may deliver a packet to
 any of them, and that process passes it on to the owner of its queue pair.
 """

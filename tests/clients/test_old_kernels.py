@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """On a kernel, or under a filter of a container, that lacks one of the newer system calls, the NIC
 works all the same, and an idle program uses no processor time.
 

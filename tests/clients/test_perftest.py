@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Debian's perftest between two processes of this host must measure without an error."""
 
 from collections.abc import Callable

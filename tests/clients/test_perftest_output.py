@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The reader of perftest's output accepts results and refuses output that only looks like one."""
 
 import pytest

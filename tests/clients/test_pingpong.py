@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rdma-core's ibv_*_pingpong between two processes of this host must exchange all bytes."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Debian's programs for rdma_cm and rsockets, on the distribution's librdmacm.
 
 They run on one host and between two hosts. Between two hosts the wire must have carried at least

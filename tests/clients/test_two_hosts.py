@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same programs between two network namespaces, which are two hosts to the NIC.
 
 A test fails if fewer RoCEv2 bytes cross the wire than the programs say they sent.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Run all tests on a build with coverage counters, and write what ran: `make coverage`.
 
 BUILD is a build folder of the preset `coverage`. The pages are BUILD/html/index.html. The output

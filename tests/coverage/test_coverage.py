@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of `make coverage`, from the JSON of llvm-cov."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plays a scenario of one-sided operations between two processes, and prints what both have seen.
 //
 //     direct SCENARIO [ROUNDS]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scenarios about the bytes that arrive, and their order.
 #include <atomic>
 #include <thread>

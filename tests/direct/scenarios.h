@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scenarios of direct.cc. Each has a target's and an initiator's part, which run in two
 // processes at the same time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One of the two processes of these tests, with one reliable queue pair on the loopback device. The
 // target starts the initiator, which is this program again, and both talk over a socket.
 //

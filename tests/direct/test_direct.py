@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One-sided operations between two processes of one host: what both see does not depend on the way.
 
 The operations take the ring, or are executed directly in the target's memory: READs alone, or with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scenarios in which a process is stopped or killed, or a right is taken away.
 #include "scenarios.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libibverbs as programs use it that are not linked with it: each function is looked up by its name
 // in a library that dlopen() has opened.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that open libibverbs at run time, in C, Python, Go and Rust, and what they find.
 
 Each program is compiled once and is a process with a time limit. It gets the NIC by one of WAYS.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Prints the names of the RDMA devices, as Go programs do that open libibverbs at run time.
 package main
 

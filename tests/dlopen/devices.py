@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints the names of the RDMA devices, as a Python program does that has no bindings."""
 
 import ctypes

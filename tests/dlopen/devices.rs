@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //! Prints the names of the RDMA devices, as Rust programs do that open libibverbs at run time.
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_int, c_void};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A libibverbs.so.1 for tests: it has one device of its own, and writes a line for each call that
 // arrives to the file that FAKE_LOG names. Its list of devices comes, as rdma-core's does, from a
 // provider that it opens (FAKE_PROVIDER) and that registers itself.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A provider for tests. Like those of rdma-core it registers itself when it is loaded. It refers to
 // the functions of libibverbs.so.1 by their version IBVERBS_PRIVATE_34.
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that is linked with libibverbs and also opens it by name, as a program with plug-ins
 // does. Checks that both ways lead to the same NIC, and prints what it found:
 //

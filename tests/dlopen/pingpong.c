@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An RC ping-pong between two queue pairs of one process that is not linked with libibverbs:
 //
 //     pingpong LIBRARY_NAME dlsym|dlvsym

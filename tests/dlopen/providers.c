@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks the libraries of two providers about every device, as UCX and libfabric do before they use a
 // device directly. The libraries are linked, so they register with libibverbs at start.
 //

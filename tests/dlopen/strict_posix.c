@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program for strict POSIX, in which the name signal() stands for __sysv_signal. It refers to
 // functions of libc that the NIC interposes, and to libibverbs.
 #include <fcntl.h>

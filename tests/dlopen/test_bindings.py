@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loader's own record (LD_DEBUG=bindings) of the library to which each reference goes."""
 
 import re

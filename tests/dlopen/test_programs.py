@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that are not linked with libibverbs find the NIC by opening libibverbs.so.1."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The real libibverbs is found past ours, and gets the calls that are for real devices.
 
 A machine without RDMA hardware has no real device, so the "real" library here is one of our own

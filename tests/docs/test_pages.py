@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands of the pages for newcomers, as they are printed, one page after the other.
 
 Each page runs in one shell, in a folder that looks like the source tree after `make build`. cmake

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A Ceph monitor and its clients over Ceph's RDMA messenger (ms_type async+rdma).
 
 usage: ceph_pair.py monitor FOLDER DEVICE ADDRESS PORT

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs one entry of the table at one place, and judges the result.
 
 Owns: the processes of a check; none of them is left when run_check returns.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The form of an entry in the table of programs (programs.py), and what running it gives.
 
 An entry names one thing that another program must do on the NIC: its command lines, and how a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two processes that move checked data: the part that nixl_pair.py and mooncake_pair.py share.
 
 The target has a buffer of BYTES. In each round the initiator writes a pattern into the target's

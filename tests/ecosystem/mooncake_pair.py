@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves checked data between two processes with Mooncake's TransferEngine over RDMA.
 
 usage: mooncake_pair.py target DEVICE OWN PORT

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table's part about MPI: Open MPI and MPICH, each with mpi_check.c."""
 
 from entry import CLIENT_KILLED, ONE_HOST, Entry, Kill, Program

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * mpi_check [ROUNDS]: exchanges data between MPI ranks and compares every byte that arrives.
  *

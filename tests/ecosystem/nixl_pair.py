@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves checked data between two NIXL agents over their UCX backend.
 
 usage: nixl_pair.py target PORT | nixl_pair.py initiator ADDRESS PORT ROUNDS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Renders docs/programs.md from the table and the programs' versions.
 
 The page has no time and no figure, so that it changes only when the table or a version does.

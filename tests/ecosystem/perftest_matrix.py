@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The matrix of perftest: all eight tools, their transports, ways of connecting, and options.
 
 A cell is an Entry like any other. By default it must pass; KNOWN has the cells that do not, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The places where the table's programs run: one namespace, or two joined by a wire.
 
 Owns: the namespaces of a NamespacePair, until close().

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The processes below this one: finding them, and ending those that a check has started.
 
 A program may put its processes into a session of their own, or let them outlive their parent.

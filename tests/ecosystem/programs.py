@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table: programs of other people, what they must do on the NIC, and what is known to fail.
 
 entry.py describes the fields. The name of an entry is `group: case`; the page joins the cases of a

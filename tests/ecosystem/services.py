@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table's part about services and tools of operators: Ceph and infiniband-diags."""
 
 from entry import CLIENT_KILLED, ONE_HOST, Entry, Kill, Program

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * tcp_check PORT | tcp_check ADDRESS PORT ROUNDS: an ordinary TCP program that compares its data.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The quick part of the table of other people's programs, and the page that is made from it.
 
 `make ecosystem` runs the whole table.

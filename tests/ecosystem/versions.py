@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks each program of the table for its version."""
 
 import os

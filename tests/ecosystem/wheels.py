@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheels of wheels.txt in a virtual environment, and the table's own programs, compiled.
 
 Owns: a folder below the build folder. It is made once, and again when wheels.txt has changed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures of the tests of --faults. A test fails if a program is not done within its limit."""
 
 from collections.abc import Iterator

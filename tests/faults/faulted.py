@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that run with `verbena run --faults`, and what they say about the faults."""
 
 import json

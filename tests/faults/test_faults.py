@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena run --faults` of unmodified programs: they meet the faults that were asked for, recover
 as on a bad network, and meet the same faults again with the same seed.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The inputs that fuzzing has kept: their text form, and the programs that repeat them."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Calls each function that allocates, resizes and frees, and expects what the manual pages say.
    Prints `heap` if page-aligned blocks lie in the NIC's heap, else `none`. */
 #include "memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A parent and its child both store in inherited memory and verify it: the child sees what the
    memory held at the fork, and neither sees what the other stores. Then the programs that the
    parent starts still work. With an argument, the program uses no RDMA device. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Helpers for the programs of this folder, which run with and without the heap. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that do not know the NIC's heap, and run as without it (docs/decisions/0035).
 
 Each test starts real processes, with a time limit, and the NIC preloaded or found as

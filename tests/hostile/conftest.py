@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs on the NIC beside hostile users of the same host and of the peer's host.
 
 An attack runs as the user `nobody`, without any privilege. The programs that are attacked verify

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server that echoes messages over rdma_cm, and its client, which verifies them.
 //
 //     echo server ADDRESS PORT

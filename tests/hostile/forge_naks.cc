@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // forge_naks FROM TO QPN PACKETS_PER_SECOND SECONDS: sends forged NAKs that end a connection from
 // the IPv4 address FROM to the queue pair QPN at TO. Their PSNs sweep all 2^24 in steps of 257, and
 // each sweep has another syndrome. Needs no privilege: it has an ordinary UDP socket at FROM.

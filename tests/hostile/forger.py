@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forges RoCEv2 management datagrams (messages of the Communication Manager) over ordinary UDP.
 
 Any user can do this: it needs no raw socket. As a program it runs as the user and in the network

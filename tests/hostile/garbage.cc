@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // garbage DEVICE ADDRESS QPN MILLISECONDS SEED|records|forwarded: links with the process of this
 // host that owns the queue pair QPN, as any peer does, and then writes into the memory that the two
 // share at full speed: random bytes, of which some are plausible in every other round; or valid

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts the library's programs for the tests beside hostile peers, and measures them."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two hosts with a checked stream between them (stream.cc), and a process that forges NAKs
 (forge_naks.cc) as an unprivileged user of the receiver's host."""
 

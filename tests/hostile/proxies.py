@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A TCP proxy that treats the bytes of each connection in one bad way.
 
 Each connection is carried by two threads, one for each direction. All of them end with the proxy.

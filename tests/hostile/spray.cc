@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sends to very many addresses of another network, where no host receives.
 //
 //     spray DEVICE NETWORK       NETWORK: the first two bytes of the IPv4 addresses, as "10.88"

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Attacks of another user of this host on our socket names.
 
 stranger.py squat UID | flood [NAME] | bind NAME | hold NAME

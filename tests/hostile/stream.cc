@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // stream DEVICE send|receive MILLISECONDS: one end of a reliable connection with checked messages.
 //
 // Prints its QPN and the PSN of its first packet, and reads the QPN, the PSN and the IPv4 address

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that are small on the wire and large in memory, from clients that are not authenticated.
 
 While a client attacks, another one makes calls, and the server's memory is measured.

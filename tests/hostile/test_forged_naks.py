@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A user of the peer's host who knows the QPN and sweeps the PSNs with forged NAKs does not end a
 connection (docs/decisions/0028)."""
 

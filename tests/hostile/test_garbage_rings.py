@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process of the same user that links with a victim and writes random bytes into the memory that
 they share, at full speed, neither stops nor harms the victim's traffic with other processes."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Set-ups that an attacker disturbs or starves: bytes that are changed, cut, held back or replayed
 on their way, and callers that hold places without using them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A private key that other users may read is refused, by every program that loads one."""
 
 import os

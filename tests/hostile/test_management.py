@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Another user forges messages about rdma_cm connections, over UDP: the connections go on."""
 
 import json

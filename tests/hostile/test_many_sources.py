@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Management datagrams from very many source addresses cost the victim neither memory nor time.
 
 127.0.0.0/8 gives any user of the host 16 million addresses. 20,000 of them are used, and a million

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Another user of this host takes our socket names, or floods them with connections."""
 
 import re

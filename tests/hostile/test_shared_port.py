@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of two users of one host talk to other hosts at the same time (VERBENA_PEERS=host).
 
 Alice's programs have UDP port 4791 of the first host. They pass on what arrives for Bob's.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Another user makes the folders first in which this user's programs would share files."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of two users of one host talk to each other if both allow it (VERBENA_PEERS=host)."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A host that vanishes is noticed within ten seconds, and a program that is stopped is not lost.
 
 The cable between two network namespaces is pulled: no packet arrives any more, without notice.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of several users in one network namespace, each on the NIC or not.
 
 A test needs root, to start programs of other users.

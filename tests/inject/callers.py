@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distinguishes the system calls that the NIC makes from those of librdmacm and the program.
 
 `strace -k` prints the stack under each call. A call is the NIC's if its caller is: the first frame

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The system calls that may fail, and the errno values that an environment gives them."""
 
 # The errno values that the manual pages document and that an environment causes: limits, filters of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two processes that exchange messages over the NIC: by verbs, rdma_cm or rsockets.
 //
 //   pair KIND SIDE DESCRIPTOR

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two processes that exchange messages over the NIC (pair.c), and the verdict on how they ended."""
 
 import contextlib

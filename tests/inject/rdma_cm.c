@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pair by rdma_cm: address and route resolution, connecting, messages, disconnecting. Every event
 // is waited for in rdma_get_cm_event(), except for the time limit.
 #include "side.h"

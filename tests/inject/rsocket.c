@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pair by rsockets, blocking: both sides send all messages and receive the other side's.
 #include "side.h"
 

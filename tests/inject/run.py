@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Make each system call of the NIC fail in turn, with each plausible errno, under a running pair.
 
 Each trial is a pair of processes (pair.c). strace is attached to one of them when it has started,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts that the two sides of a pair share: each is a process that exchanges messages with the
 // other one over the NIC, while run.py makes system calls of one of them fail.
 //

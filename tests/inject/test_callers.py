@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The caller of a system call, read from the stack that strace prints under it."""
 
 from callers import calls_of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sample of the fault injection (`make inject`): one trial of each system call of the NIC."""
 
 import os

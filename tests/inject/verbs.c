@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pair by verbs: RC on this host's device, with polled completions and with events.
 #include "side.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An installation of all components, which was moved to another folder after it was made."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Man pages and completion, which are made from the help texts of the programs."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files of each component, and the installed programs at work in a moved prefix."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Projects outside of our tree build against a moved installation, by CMake and by pkg-config, and
 run.
 """

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # channels.sh BUILD: run the unit tests of lib/channel on the kernel's Soft-RoCE, inside rxe-vm.
 # Their device is rxe0. They cover frames, credits, READ, WRITE, memory windows and fetched
 # messages.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # connect.sh BUILD: measure how fast rdma_cm connects, inside rxe-vm, by the same program on the
 # kernel's Soft-RoCE and on our NIC.
 #

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # kv.sh BUILD: run the key-value store on the kernel's Soft-RoCE, inside rxe-vm. First its unit
 # tests with rxe0 as their device, then kv_server and kv_client with each way in which values
 # travel, then the benchmark with both protocols, whose rows `verbena check` must accept.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # nic-to-rxe.sh BUILD: run pairs of Debian's programs, one on our NIC on this host and one on the
 # kernel's rxe in a guest. They are joined by a tap in a network namespace of its own. Needs root.
 # Our side is the server and the guest's programs are its clients, one after the other; with rdma_cm

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """pong.py LOCAL-IP: a minimal RoCEv2 peer in user space, for the client of ibv_rc_pingpong -m 1024.
 
 It uses ordinary UDP and TCP sockets and knows only SEND over RC. It shows that a process on the

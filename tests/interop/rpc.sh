@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # rpc.sh BUILD: run the unit tests of lib/rpc on the kernel's Soft-RoCE, inside rxe-vm. Their device
 # is rxe0, and server and client are two processes. They cover calls and streams with shared receive
 # queues and with receive buffers of each connection, the memory that connections cost their server,

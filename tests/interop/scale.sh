@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # scale.sh BUILD: run echo_server and performance_test on the kernel's Soft-RoCE, inside rxe-vm.
 #
 # First 100 clients connect over TCP, and 100 by the kernel's rdma_cm; all must succeed. Then the

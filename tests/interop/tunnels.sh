@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # tunnels.sh BUILD: run Debian's programs on our NIC over tunnels, inside rxe-vm, whose kernel has
 # ipip and WireGuard.
 #

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* calls SERVER TRANSPORT PROTOCOL: uses every function of verbena/kv.h, also with invalid
  * arguments. Prints "all good", or the expectation that failed and ends with status 1. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* cas SERVER ID SECONDS KEYS PROTOCOL FORM: changes a few keys by kv_cas() and kv_del_if() and
  * prints each operation with its times, for a check of linearizability. It ends with status 0 after
  * SECONDS, and with status 1 at the first operation that fails otherwise than by its condition or

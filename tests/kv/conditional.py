@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides whether a history of one key that is changed by compare-and-set is linearizable.
 
 `search` does not trust the versions: it looks for an order of the operations, as Wing and Gong do

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* distinct SERVER FIRST COUNT: sets COUNT keys to values of 64 bytes. The keys are the numbers from
  * FIRST on. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* EXPECT(condition): ends the program with status 1 unless the condition holds. The handle of the
  * caller is named `store`. */
 #ifndef EXPECT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* history SERVER ID SECONDS KEYS PROTOCOL FORM [SETS_PER_CENT [retry]]: SETs and GETs a few keys at
  * random and prints each operation with its times, for a check of linearizability. It ends with
  * status 1 at the first operation that fails, and with status 0 after SECONDS or at SIGTERM.

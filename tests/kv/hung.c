@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hung SERVERS HUNG PID TRANSPORT: works with the keys of a list of servers while the process PID,
  * the server HUNG of the list, is stopped. Prints the slowest operation on the keys of the others,
  * or the expectation that failed and ends with status 1.

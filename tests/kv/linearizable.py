@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decides whether a history of one register, in which each value is written once, is linearizable.
 
 The method is that of Gibbons and Korach, "Testing shared memories" (1997). A value's cluster is its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* mixed SERVER SEED STEPS SECONDS: fills a store with values of 1 B to 1 MiB, each doubling of the
  * size as likely as any other, and keeps it full by SETs, overwrites and DELs at random, until
  * STEPS changes are made or SECONDS are over. Checks one value of sixteen that it replaces, and all

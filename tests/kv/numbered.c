@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* numbered SERVER WRITER COUNT: SETs values with the numbers 1 to COUNT, in turn on eight keys of
  * this writer, and prints "A key number time" when one is acknowledged (CLOCK_MONOTONIC, ns).
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* overwrite SERVER COUNT: sets 64 keys COUNT times in all, many SETs at once, with values of 64 B
  * to 8 KiB, and checks each key at the end. Prints the number of SETs done and of memory
  * registrations after each tenth. */

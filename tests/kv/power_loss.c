@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* power_loss.so: preloaded into a server, records what it writes below a folder and what it
  * synchronises, so that a test can build the disk as a power failure may leave it.
  *

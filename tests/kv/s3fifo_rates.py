@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """s3fifo_rates.py: print the hits of libCacheSim's S3-FIFO on the traces of eviction_rates_test.cc.
 
 The test in lib/kv/state has these numbers, and compares its own with them. libCacheSim is the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* zipf SERVER: uses a server as a cache. Asks for 1,000,000 keys of 100,000, whose popularity falls
  * with the power 0.99 of their rank, and sets each that is missing to 940 bytes. Prints the number
  * of hits. The keys are those of the trace "zipf" in lib/kv/state/eviction_rates_test.cc. */

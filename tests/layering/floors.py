@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The floors, which may include which, and the check of every #include line (docs/architecture.md).
 
 A floor is a folder. A file belongs to the floor of the longest folder that contains it.

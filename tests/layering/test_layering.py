@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The includes of the whole tree keep the rules of floors.py, and the check finds planted
 violations.
 """

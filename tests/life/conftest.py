@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests about processes that die, stop, fork, sleep and are many.
 
 Each process is a `node` (node.cc) on the NIC. A test sends it commands over a pipe and reads its

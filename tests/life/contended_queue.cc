@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // contended_queue DEVICE RESETS: one thread polls an empty completion queue while another resets a
 // queue pair of that queue, RESETS times. Both run on one processor. Prints the milliseconds.
 #include <infiniband/verbs.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that ends by exit() in a signal handler, which interrupts ibv_poll_cq.
 //
 // usage: exit_in_handler MICROSECONDS: polls an empty completion queue and ends with status 3 after

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process on the NIC that a test controls. It reads commands from its standard input, one on each
 // line, and answers each on one line: `ok ...`, `error ERRNO` with the name of an errno value, or
 // `error no such object`. It uses the NIC through the public verbs only.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Queue pairs on the loopback device, for the C++ programs of these tests. A call that fails ends
 // the program with a message.
 //

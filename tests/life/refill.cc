@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps queues exactly full: for each completion of a queue's request, posts one request. A queue
 // that refuses one has shown a completion before it freed the completion's slot.
 //

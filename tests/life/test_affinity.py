@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Peers wake a node's progress thread on their own processor, but never move a thread whose
 processors the user chose by taskset."""
 

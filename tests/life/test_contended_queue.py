@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A thread that polls an empty completion queue lets other threads have the queue's lock."""
 
 import os

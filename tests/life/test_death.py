@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A peer is killed by SIGKILL.
 
 Messages that it had sent are still delivered, work towards it fails soon, and the survivor keeps no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program may end at any moment, also from a signal handler."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RoCEv2 packets as real adapters send them, written by the test and sent through a raw socket.
 
 An ordinary socket cannot clear the DF bit of the IPv4 header without the kernel choosing the

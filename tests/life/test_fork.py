@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process with an open NIC forks (docs/decisions/0012).
 
 The parent continues undisturbed. In the child, inherited objects fail with EIO and can be

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An idle NIC uses no processor time: once it is ARMED, no thread of the process wakes up."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interfaces that change while a program has their device open: the port, the GID table and the
 asynchronous events follow.
 

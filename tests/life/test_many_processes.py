@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many processes: a star, all to all, and pairs that connect to each other at the same moment."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """100,000 connected queue pairs in one process.
 
 QPNs, descriptors, memory and time must suffice. Messages are sent over 500 of the queue pairs.

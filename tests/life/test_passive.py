@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One-sided operations complete although their target calls no verb after set-up."""
 
 import pytest

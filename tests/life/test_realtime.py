@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program under SCHED_FIFO that spins on memory leaves its processor to the progress thread."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A queue has a free slot for each completion that a program has polled (refill.cc).
 
 `make slow` runs this for a minute each, with VERBENA_REFILL_SECONDS=60.

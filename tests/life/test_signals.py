@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program sets, ignores or blocks SIGSEGV and SIGBUS while its NIC copies to memory that may be
 unmapped.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A peer that is stopped by SIGSTOP is not dead.
 
 RC waits for it and delivers everything after SIGCONT. Datagrams to other processes are not delayed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Threads may share every object of a NIC (threads.cc).
 
 If the NIC was built with the thread sanitizer, so is the program. Then it is linked to the NIC's

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process unmaps registered memory during traffic.
 
 The operation fails with an access error, and both processes continue (docs/decisions/0007).

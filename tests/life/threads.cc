@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many threads of one process share one NIC. Two such processes send to each other.
 //
 //     threads WORK THREADS MESSAGES

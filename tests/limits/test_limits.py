@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Under a limit of the system a program gets an errno value, or works: no signal, no hang.
 
 The pairs are those of tests/inject/pair.c; the limit holds for both sides from their first call of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the system allows a user few threads or none, our programs end with a line that says so."""
 
 import os

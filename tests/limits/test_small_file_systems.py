@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """With little room in /dev/shm and in XDG_RUNTIME_DIR, programs work, or fail with a line that says
 why.
 

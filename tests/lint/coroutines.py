@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """coroutines.py [FILE...]: find statements with co_await that GCC 12 compiles wrongly.
 
 GCC 12 destroys some temporaries twice if their statement contains co_await (GCC bug 99576; the

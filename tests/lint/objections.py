@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Objections, which the checks of prose and of coroutines find, and how they are printed."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """prose.py [FILE...]: check comments, docstrings and documents against docs/glossary.md.
 
 A comment ends at column 100 at the latest (a tab is four columns). No comment, docstring or

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """same_code.py BASE: does the working tree compile to the same code as the commit BASE?
 
 For commits that change comments or format and nothing else. Three steps, each only for what the

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """spdx.py [--add] [FILE...]: require the line with the licence (SPDX) at the top of source files.
 
 It is a comment of its own in the first line, or in the second if the first begins with #!. Without

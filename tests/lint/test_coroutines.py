@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """coroutines.py: it finds the shapes that GCC 12 was seen to break, and nothing else in good code.
 
 Each bad snippet was run with g++ 12.2 against types that count their destructions.

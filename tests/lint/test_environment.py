@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/environment.md names every environment variable that the code reads, and no other."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/limits.md gives the bounds of the NIC that its source has."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NOTICE names the software of others that gets into binaries, the wheel and the page."""
 
 import re

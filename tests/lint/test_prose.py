@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The prose check: comments, docstrings and documents against the glossary."""
 
 from pathlib import Path

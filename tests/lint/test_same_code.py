@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The comparison of two versions of the source without comments, and of two disassemblies."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The licence line of source files, and the tool that adds it."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks that need no build, over the whole tree: `make lint` has them too, and clang-tidy."""
 
 import re
@@ -7,6 +8,7 @@ from pathlib import Path
 import coroutines
 import prose
 import pytest
+import spdx
 from objections import ROOT, tracked_files
 
 # The first bytes of gzip, zip (wheels too), xz, bzip2, zstd, ELF and ar files.
@@ -26,6 +28,10 @@ def test_no_comment_or_document_has_an_objection(capsys):
 
 def test_no_statement_with_co_await_is_one_that_gcc_12_miscompiles(capsys):
     assert coroutines.main([]) == 0, capsys.readouterr().out
+
+
+def test_each_source_file_names_its_licence(capsys):
+    assert spdx.main([]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["package.tar", "package.tar.gz", "package.tar.bz2", "package.tar.xz", "package.zip"])

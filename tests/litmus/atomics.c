@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Remote atomics: with each other, with the processor, and with WRITEs. */
 #include "litmus.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Usage: litmus ROUNDS [TEST...]: runs each test, and prints its name, the number of rounds, and in
  * how many of them its outcome was seen. */
 #include <errno.h>

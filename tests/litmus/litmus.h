@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Litmus tests: two processes with two reliable queue pairs between them, and an outcome that may
  * or may not be seen. A test is a few lines for each process; harness.c runs it many times.
  *

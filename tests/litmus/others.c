@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Messages, events, registrations, and the unreliable services. */
 #include <poll.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* READs: when the data are fetched, and what may overtake them. */
 #include "litmus.h"
 

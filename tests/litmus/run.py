@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run the litmus tests for many rounds (make litmus), and write what was seen into the page.
 
 Ends with status 1 if a forbidden outcome was seen, or a permitted one was not.

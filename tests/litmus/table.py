@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of docs/memory-model.md, and runs of the litmus tests."""
 
 import os

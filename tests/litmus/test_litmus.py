@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The litmus tests under the adversary: permitted outcomes are seen, forbidden ones are not."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of others and our own, under seeds of the adversary: they rely on nothing unsafe."""
 
 import subprocess

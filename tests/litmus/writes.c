@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* WRITEs: when the source is read, and when the bytes are seen. */
 #include "litmus.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Change the code in one place at a time, and see whether a test fails: `make mutants`.
 
 A mutant is the project with one changed line, made by universalmutator (PyPI). It is killed if a

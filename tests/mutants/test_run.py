@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runner of mutants: which changes it makes, which it counts, and how it judges a run."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # A bare Debian 12 in a folder, for scripts that source this file with `set -eu`. Needs root or
 # sudo.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Run the proof that takes hours, step by step: `make nightly` and `make weekly`.
 
 Each step is a target of the Makefile with its parameters. A step that has passed on the same commit

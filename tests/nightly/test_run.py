@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runner of the long proof: what it runs, records, leaves out, and ends."""
 
 import json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a program without certain system calls, as on an older kernel or under a filter of a
 // container: each of these calls fails with the given errno value.
 //

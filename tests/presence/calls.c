@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes each call by which programs look for devices, for the device vb_lo. Prints a line for each
 // one that does not do what the kernel's files would.
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs programs on the NIC with a folder of their own for what the NIC writes to disk."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uses the descriptors of an open device as programs do. Prints a line for each fault.
 #define _GNU_SOURCE
 #include <errno.h>

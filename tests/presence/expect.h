@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the conditions that do not hold, and prints a line for each.
 #pragma once
 

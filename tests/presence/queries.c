@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares what the files of each device say with what the verbs say. Prints a line for each
 // difference.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The counters below ports/1/counters are what the process's NIC has sent and received."""
 
 import re

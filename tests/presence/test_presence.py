@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs find our devices where the kernel shows its own, by every way that they use for it."""
 
 import json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the counters of vb_lo's port by each way that programs have, between messages that two
 // queue pairs of this process exchange, and compares them with what was sent. Prints a line for
 // each fault.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes the calls of calls.c by the names that few programs use: system calls without a wrapper,
 // the functions of _FORTIFY_SOURCE, the 64-bit names, and extended attributes. Prints a line for
 // each one that does not do what the kernel's files would.

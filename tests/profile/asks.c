@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks a device for more than its profile grants, or for a feature that it lacks:
 //
 //     asks ROW ASKED SMALLER [fallback]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that run with `verbena run --profile`, and the table of profiles that it prints."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program that asks for more than a profile grants is refused, with a sentence that names the
 limit and the profile. A program with a fallback works. Without a profile, each is granted what it
 asked for.

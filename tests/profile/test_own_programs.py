@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of this project run with the limits of devices that have no shared receive queues,
 no memory windows or less inline data.
 """

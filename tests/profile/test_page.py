@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/profiles.md has the table, the devices and the sources that the program prints."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unmodified programs with the limits of a device: those that heed them work, the others fail as
 on the device.
 """

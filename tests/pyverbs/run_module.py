@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """run_module.py TREE DEVICE MODULE: run one module of rdma-core's suite.
 
 Prints a line for each case: its name, then ok, skip or fail, then the reason, separated by tabs.

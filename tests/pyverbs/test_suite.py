@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs rdma-core's own test suite, which was written for real NICs, on our NIC.
 
 Debian ships the suite with its Python bindings. All of it runs, as it is. expected.tsv has the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plays one scenario of rdma_cm between two processes, or in one. Prints a line for each event and
 // each errno, first those of the client, then those of the server. The same program runs on a
 // kernel's devices and on ours, so the lines can be compared (test_events.py).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps of which a side of a scenario is made. A side prints each event and each result that
 // the scenario is about, one on a line, and synchronises with the other side over a pipe. Every
 // wait has a deadline; a step that must not fail ends the process.

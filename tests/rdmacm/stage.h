@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plays a scenario: each side is a process with its own event channel, and two pipes join them.
 // Their output is printed when both have ended. Only one source file includes this header.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The events that a program on rdma_cm gets in each scenario (events.c) are those of a kernel's
 device.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Run the checklist of docs/releasing.md: `make release-check`.
 
 Each line of the page's block in sh is a command and, after #, the fact that it proves. All are run,

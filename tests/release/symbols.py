@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Compare the sonames and the exported symbols of our libraries with the committed lists.
 
 A program that was built with an earlier version needs each symbol of these lists. A symbol that is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checklist of docs/releasing.md, and the program that runs it."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The source tarball of `make dist`. `make dist-test` builds all of it."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The RPM spec has the same parts and descriptions as the Debian packages."""
 
 import re

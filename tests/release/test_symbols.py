@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our libraries have the sonames and symbols of the committed lists."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The file VERSION has the version; the build, the programs and every text have the same one."""
 
 import os

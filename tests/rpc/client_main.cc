@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rpc_test_client: a client for test_hostile_server.py, in a process of its own. It prints the
 // outcome of one call, stream or attachment, and then of a plain call: "ok" and the result, or the
 // error's code and text.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that must not compile, and the message that the compiler must show for each.
 
 CASES has one line of code each, and the text that its error contains; None: the line compiles.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of examples/rpc: they are short, they run, and docs/rpc.md shows their code.
 
 The programs that begin with "published" must be coro_rpc's examples except for their include and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C++ client against a server that breaks the protocol.
 
 A call must fail with a reason or be answered; the client must neither crash nor hang.

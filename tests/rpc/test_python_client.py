@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python client against the C++ test server, and the server against garbage from Python."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that run with `verbena run --check`, and what is found."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures of the tests of `verbena run --check`. A test fails if a program is not done in time."""
 
 import subprocess

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs of the rules about ordering.
 #include "programs.h"
 

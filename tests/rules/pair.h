@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two connected queue pairs of one process, for the programs of the rules.
 //
 // Each program has a mistake, and a twin without it: `programs RULE broken` and `programs RULE

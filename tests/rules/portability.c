@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs of the rules about portability and security.
 #include "programs.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs one program of the rules: `programs RULE broken`, `broken-3` or `fixed`; with one argument,
 // prints their names.
 #include "programs.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The programs of the rules: one function for each, with the mistake or without it.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that work, of other people and of ours: the checker finds nothing but what docs/found.md
 explains.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each rule of `verbena run --check` finds the mistake of a program, and leaves its twin alone."""
 
 import json

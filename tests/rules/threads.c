@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread posts, and another one polls: a completion may be polled before the post returns.
 // There is no mistake, for the first thread waits for the second one before it goes on.
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of mistakes, grouped by the party that makes them (rows.h).
 #include "rows.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table: in each row, two sides make a mistake, and both must see the listed result.
 #pragma once
 

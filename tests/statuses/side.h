@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One of the two processes that play a row of the table: the source posts requests, and the target
 // receives them. The program forks before its first verb, so the two share nothing but a socket.
 // Each row gets fresh objects on both sides, which are connected as its Setup says.

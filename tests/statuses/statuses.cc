@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plays a table of mistakes of users and peers between two processes (rows.cc), and compares the
 // completion statuses, QP states and events that both see with the table.
 //

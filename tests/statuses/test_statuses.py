@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the table of completion statuses (statuses.cc) on this host and between two hosts.
 
 A failure prints each row whose completions, state or events differ from the table.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A UD sender on vb_lo that is controlled by commands: `burst GID QPN BYTES` reads lines from its
  * standard input and answers each by one line.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures that run the project's own programs, each as a process of its own on the NIC."""
 
 from collections.abc import Iterator

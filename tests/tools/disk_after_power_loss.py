@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The disk as a power failure may leave it, built from what tests/kv/power_loss.c recorded.
 
 The model is the one that POSIX promises and no more. A write is certain to be on the disk once its

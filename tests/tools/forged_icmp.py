@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`forged_icmp.py SENDER PEER`: sends ICMP messages to SENDER, again and again, that no process at
 PEER has UDP port 4791, about a datagram from each UDP port of SENDER that its kernel may have
 chosen. Needs CAP_NET_RAW; prints a line for each round through the ports.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes figures in a result table, as a forger would, and asks `verbena check` about them."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks whether io_uring may be used here."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the output of tests/kv/history.c and checks that it is linearizable."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts the project's own programs as processes, keeps their output in files, and ends them.
 
 Every wait is for a condition, with a deadline.

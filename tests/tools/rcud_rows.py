@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the tables of `verbena bench rcud` as a user's script would, with the standard library."""
 
 import csv

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* `reconnect ADDRESS PORT`: connects by rdma_cm until it succeeds, with a line of output for each
  * event that ends an attempt, and then disconnects.
  */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program without certain system calls, by the filter of tests/old_kernels/refuse.c."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes to a row of `verbena bench rpc`, as a forger would make them who knows the format."""
 
 from statistics import median

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Two RC queue pairs of one process send each other 64 messages, wait for events, and check the
  * bytes. Built with sanitizers and other allocators (test_run.py). Prints "64 messages"; exits with
  * 1 and names the call that failed.

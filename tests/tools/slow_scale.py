@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The published command lines, unchanged, and the largest numbers of clients.
 
 These tests take minutes. `make slow` runs them; `make test` does not.

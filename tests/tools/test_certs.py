@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena certs`: Python's ssl module, whose checks are stricter than those of OpenSSL alone,
 accepts the certificates, and no file is overwritten without --force.
 """

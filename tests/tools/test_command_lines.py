@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each program has help, prints its version, names the word that a wrong one may have meant, takes
 sizes with units, and says why it has no identity.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Committed tables of `make results` have the columns that the programs write."""
 
 import shutil

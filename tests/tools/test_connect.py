@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena bench connect` between two processes: its rows must agree with the server's counts."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena doctor` names each system call that the kernel refuses, and what that costs."""
 
 import json

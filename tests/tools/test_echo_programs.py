@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """echo_server and performance_test: many clients, and the error messages of both."""
 
 import json

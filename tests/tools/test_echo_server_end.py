@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An echo_server that has ended leaves no socket name and no shared memory file on its host."""
 
 import re

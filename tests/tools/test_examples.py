@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plain C programs of examples/rc_vs_ud on the software NIC.
 
 They are built by the command line that their README publishes.

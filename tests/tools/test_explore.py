@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena explore`: finds the planted bug of examples/adversary, and prints what repeats it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena bench rcud --qps`: many queue pairs send in turn to one receiver."""
 
 import json

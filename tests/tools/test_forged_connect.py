@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena check --strict` refuses tables of `verbena bench connect` that were changed."""
 
 import copy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena check --strict` refuses tables of many clients in which figures were changed."""
 
 import copy

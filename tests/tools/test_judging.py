@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena check` and `verbena report` on published and fresh tables, and the other subcommands."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kv_server, kv_client and programs with the C library, each in a process of its own."""
 
 import os

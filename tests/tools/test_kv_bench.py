@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena bench kv`, and `verbena check` on tables of the key-value store."""
 
 import csv

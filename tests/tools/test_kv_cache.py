@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store as a cache: `--evict`, and keys with a time to live."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compare-and-set: kv_client's words, and histories of several clients."""
 
 import resource

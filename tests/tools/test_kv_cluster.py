@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several servers with a share of the keys each: named by a list, or members of an etcd prefix."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A full or failing disk: SETs fail with an error of their own, change nothing, and GETs go on."""
 
 import os

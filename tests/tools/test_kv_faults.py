@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Histories while servers are killed and links fail: acknowledged changes stay and reads agree."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`--memory` is the budget of the server's process, whatever sizes its values have."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """With --data, every acknowledged change is there after a power failure at any moment."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers that hang, are killed and start again.
 
 Each operation has a deadline and waits for its own server only; a change that is sent again is made

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store's guarantees while clients work concurrently and are killed.
 
 It is linearizable for each key, no value is torn, and memory does not grow.

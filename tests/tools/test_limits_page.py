@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/limits.md has the numbers that the programs use."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The NIC prints one line on standard error when an action of the user cannot work: another user
 has the UDP port, the peer's host has no NIC, or the peer does not answer.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The metrics of echo_server and performance_test.
 
 Prometheus' own parser reads them, and every metric that the dashboard queries exists.

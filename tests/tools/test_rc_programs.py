@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rc_server and rc_client over rdma_cm: their output, the delivered messages, and their error
 messages.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena bench rcud` between two processes: each row must agree with the receiver's counts."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The receiver of a measurement dies, or is stopped for a while: the rows must say so."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena bench rcud` with --server on one host and --peer HOST on another.
 
 The two are the same host by its loopback, or two network namespaces.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients of echo_server that connect by rdma_cm, where that differs from connecting over TCP.
 
 test_echo_programs.py tests the common behaviour of both.

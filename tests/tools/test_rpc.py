@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena bench rpc` with few requests: its rows, their checks, and the faults of the published
 table.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena run` looks at the program before it starts it: programs with sanitizers and allocators
 run on the NIC, programs that it cannot be in are refused in one sentence. `verbena doctor` says the
 same without running them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena bench scale` with few clients: its rows, their checks and its report; rows of
 performance_test.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena self-test` runs, and the NIC works, under the restrictions of containers."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers and clients on hosts with several network interfaces, each of which is an RDMA device."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sweep that is ended early keeps its rows, and goes on from them."""
 
 import json

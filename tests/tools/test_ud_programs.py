@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ud_server and ud_client: their output, the messages that arrive, and their error messages."""
 
 import os

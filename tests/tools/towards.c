@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* `towards DEVICE ADDRESS`: sends one message over RC to queue pair 0x1234 of an IP address, and
  * prints the status of its completion, or the call that fails. Gives up after few retries.
  */

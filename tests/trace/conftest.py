@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures of the traces' tests. A test fails if a program is not done within its limit."""
 
 import subprocess

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // failures ROW: two processes on one device, of which one makes the mistake ROW. Prints the
 // statuses of the requester's completions, one a line, or its asynchronous event. The NIC explains
 // each on standard error.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* registers ROW: ibv_reg_mr() of memory that cannot be registered, or of much memory. Prints the
  * errno value's name, or "registered".
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each failure has one sentence that says why: on standard error with VERBENA_LOG=warn, in the
 trace, and by `verbena why`.
 """

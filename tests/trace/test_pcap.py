@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena run --pcap`: tshark reads the packets of shared memory as the RoCEv2 packets that they
 stand for, and finds no fault in any header.
 """

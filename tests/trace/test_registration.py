@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A registration that fails says why: which page, which right, or which limit of the process."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena timeline`: the traces of two programs on one time line, for Chrome's trace viewer."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena top`, `run --metrics` and `run --stats`: counters and queue pairs, seen from outside."""
 
 import json

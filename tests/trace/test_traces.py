@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`verbena run --trace` of unmodified programs: each verb, each request from its post to its
 completion, each packet.
 """

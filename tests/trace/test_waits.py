@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wait in a verb that never ends has one sentence that says why, after a second."""
 
 import os

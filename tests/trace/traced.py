@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that run with `verbena run --trace`, and the traces that they leave."""
 
 import json

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* waits ROW: waits in a verb for ever, by the mistake ROW.
  *
  * unacknowledged   an event was fetched, and the completion queue is destroyed

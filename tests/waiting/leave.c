@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that leave a blocking verb without returning from it, by cancellation or by siglongjmp()
 // out of a signal handler. Afterwards events must still arrive.
 //

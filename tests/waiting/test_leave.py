@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A thread that is cancelled in a blocking verb, or leaves it by siglongjmp(), takes nothing along:
 events still arrive, for every thread of the process.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheel, and an environment of Python outside of the source tree in which it is installed."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The files and the metadata of the wheel."""
 
 import email

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The installed wheel at work: the report, the client of RPC, and what they say if something is
 missing. No test can import a file of the source tree, because Python is isolated from it (-I).
 """

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rpc_capnp: the same cells with Cap'n Proto RPC: one event loop at each end, over TCP in plain
 // text. See peer.h for its arguments and output.
 #include <calls.capnp.h>

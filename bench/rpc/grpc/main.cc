@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rpc_grpc: the same cells with gRPC: its callback API at both ends, one server and one client
 // process, over TCP in plain text. See peer.h for its arguments and output.
 #include <calls.grpc.pb.h>

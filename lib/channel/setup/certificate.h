@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes certificates: a user's identity, and a small certificate authority with the certificates
 // that it issues. Keys are ECDSA over P-256, digests SHA-256.
 //

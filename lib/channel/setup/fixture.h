@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers for the tests of this folder: a temporary folder, certificates in files, and two ends
 // joined by queues of bytes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handshake of a connection as a state machine without I/O, for either end, in TLS or in clear.
 // Its bytes travel over a TCP stream or, with rdma_cm, as the first messages on the queue pair
 // (managed.h).

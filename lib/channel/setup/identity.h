@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A user's identity: one key and its self-signed certificate, in a file that only the user can
 // read, made on first use. Two programs of one user authenticate each other by it: each must show
 // this very key.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the folder of a user's identity (identity.h):
 //
 //     $XDG_CONFIG_HOME/verbena, or $HOME/.config/verbena

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pre-shared key that two programs of one user have in common: 32 bytes, derived from the private
 // key of the identity. TLS 1.3 joins them by it without certificates (an external PSK, RFC 8446,
 // 4.2.11), always with a new Diffie-Hellman exchange. A program that has the private key has this

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owning handles of OpenSSL's objects, and its errors as text. Only for the .cc files of this
 // folder; no other header includes it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parameters that the two ends of a connection exchange before their queue pairs can
 // communicate: one message each way, of at most 512 bytes.
 //

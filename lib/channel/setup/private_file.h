@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of keys and certificates: written whole or not at all, with their mode from the first
 // moment on, and read only if no other user can.
 //

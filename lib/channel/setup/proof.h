@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The proof that the peer on the queue pair is the peer of the set-up: the first message each way
 // on the queue pair.
 //

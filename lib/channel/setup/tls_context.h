@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part that all TLS sessions of a program share: its certificate, its trust, the rules, and in
 // a client the tickets for resumption.
 //

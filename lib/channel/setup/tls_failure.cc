@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Explains why a TLS handshake failed, and what to do about it.
 #include <string>
 

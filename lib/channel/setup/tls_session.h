@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One TLS session without I/O: bytes of the peer go in, bytes for the peer come out, and between
 // them is plain text.
 //

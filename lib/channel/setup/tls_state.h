@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state that TlsContext and TlsSession share, in OpenSSL's types. Only for their .cc files.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The peers that a program trusts, from its options and its environment (docs/security.md):
 //
 //     --insecure           every peer: no authentication, no encryption; only on request

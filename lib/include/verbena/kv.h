@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* verbena/kv.h: a client of the Verbena key-value store, in C.
  *
  *     void *store;

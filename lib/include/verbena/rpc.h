@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Coroutine RPC over TCP and RDMA. A program includes this header alone (docs/rpc.md).
 //
 //     Server          registers functions and serves them            lib/rpc/server.h

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arena: memory for blocks of any size, in segments that the caller provides.
 //
 // A block of up to 32 KiB is one of several equal blocks in a run of pages (size_class.h). A larger

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For tests of the arena: memory from the heap, and a holder that knows what each block must
 // contain.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of Arena that moves blocks, so that free bytes come to lie in one piece.
 #include <algorithm>
 #include <cstring>

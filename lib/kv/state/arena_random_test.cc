@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random steps: blocks of all sizes come and go while some may not be moved, and every block keeps
 // its content.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For tests of the eviction: a cache of items without content. An item that is asked for and
 // missing is inserted, as libCacheSim does.
 #pragma once

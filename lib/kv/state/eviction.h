@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Eviction: which item of a full cache goes next, by S3-FIFO (Yang, Zhang, Qiu, Yue and Vinayak,
 // "FIFO queues are all you need for cache eviction", SOSP 2023).
 //

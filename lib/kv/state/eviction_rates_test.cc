@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hit rates of the eviction beside those of libCacheSim, the simulator of the authors of
 // S3-FIFO. tests/kv/s3fifo_rates.py makes the same traces, and prints the rows of `expected`.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expiry: finds the items whose time has come, for items of which there may be millions.
 //
 // Items whose times lie close together share a group, and only the groups have timers. So it costs

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Extents: the pages of an arena's segments. An extent is a number of consecutive pages of one
 // segment, free or in use; together the extents of a segment are all of its pages.
 //

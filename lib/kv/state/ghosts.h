@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ghosts: the hashes of items that were evicted lately, without the items. An item that comes back
 // while its ghost is here is used again and again.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Size classes: the sizes of an arena's blocks, and of the runs of pages that are cut into them.
 //
 // There are eight classes for each doubling, from 64 bytes to 32 KiB, so at most an eighth of a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Window: the changes that were accepted and are not held yet, in the order of their acceptance. A
 // change is held when every holder that is required (a journal, later the backups) has it. Only
 // then it is applied, so a reader never sees a change that could still be undone.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces malloc, calloc and realloc by functions that count their calls, and so also counts
 // operator new, C libraries and the NIC. Under a sanitizer, which replaces malloc itself, nothing
 // is counted.

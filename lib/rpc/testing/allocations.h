@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts a program's heap allocations, in programs that are linked with allocations.cc.
 //
 // Threads: thread-safe.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests the number of heap allocations of a small call in steady state, at the client and at the
 // server. A program of its own because allocations.cc replaces malloc; the server counts in its own
 // process.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fixture of test suites that run over each transport: a client that is connected to a server
 // in another process.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // EtcdProcess: a real etcd in a process of its own.
 //
 // Owns: the process, and its data folder, which the destructor removes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that the tests' server registers: some of each kind, and those that misbehave.
 //
 // Threads: counters are plain globals, so a server whose counters are read has one thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Identity: a configuration folder of the test's own, in which both ends find one user's identity.
 //
 // Owns: the folder, which the destructor removes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rpc_test_server: the server of the tests, in a process of its own. It prints its port, and stops
 // when its standard input ends.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ServerProcess: rpc_test_server (server_main.cc) as a child process, which the destructor stops.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text of `verbena run --adversary`: how unkind the NIC is.
 //
 //     spec  = [SEED] {":" word}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text of `verbena run --faults`: which faults the packets of a program meet.
 //
 //     spec   = clause {";" clause}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena-sim: runs checked traffic on the simulated fabric, once for each seed. The seed
 // determines everything about a run.
 //

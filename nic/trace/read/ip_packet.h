@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IP and UDP headers around a RoCEv2 packet.
 //
 // Threads: any; no function keeps state.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Members of a JSON object that is not trusted: a line of a trace, or of another file.
 //
 // Threads: pure functions.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file mapped for reading.
 //
 // Owns: the mapping, to the end of its life.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of the numbers in a trace: those of the verbs' manual pages, and of the opcodes of packets
 // as tshark(1) prints them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The packets of a trace as a pcapng file, for tshark(1) and Wireshark.
 //
 // Packets of shared memory are written as the RoCEv2 packets that they stand for, with the

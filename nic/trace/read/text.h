@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace as text for people, and as one JSON object a line.
 //
 // A line of text has the time since the trace began in seconds, the process, and the event:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces of one or several processes on one time line, in the JSON format of Chrome's trace viewer,
 // which https://ui.perfetto.dev and chrome://tracing open.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the files of a trace (nic/trace/record.h): the events of all processes in the order of
 // time. A refused call gets its reason, a request its times.
 //

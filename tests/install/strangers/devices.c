@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* devices: prints the names of the RDMA devices. */
 #include <infiniband/verbs.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // greeter serve: serves until its standard input ends, and prints its port.
 // greeter PORT: calls it. With a second argument, over RDMA.
 #include <verbena/rpc.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* kv SERVER: sets a key, and prints the value that it gets. */
 #include <stdio.h>
 #include <verbena/kv.h>

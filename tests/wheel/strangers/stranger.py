@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program that uses the public functions of the distribution, for mypy --strict."""
 
 from concurrent.futures import Future

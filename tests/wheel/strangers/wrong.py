@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mistakes that mypy --strict must find: the types are those of the installed package."""
 
 from verbena_rpc import Client, RpcError
