@@ -63,8 +63,9 @@ int Handle::submit(const Ops& ops) {
 	int taken = 0;
 	for (; taken < ops.count && submitted_.size() < operations_max; ++taken)
 		begin(ops[taken], ops.fault_of(taken), submitted_);
-	// The requests leave at the end of the turn.
-	loop().run_turn();
+	// The requests of a batch leave at the end of this turn. A single one waits for the next call
+	// on the handle, so that ops which are submitted one by one leave together.
+	if (taken > 1) loop().run_turn();
 	return taken;
 }
 

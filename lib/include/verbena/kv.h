@@ -153,11 +153,13 @@ struct kv_op {
 	void* user; /* not used by the library */
 };
 
-/* Begins the operations ops[0] to ops[n - 1], sends them, and returns how many it has taken: fewer
- * than n if 4096 are then under way. Call kv_wait(), and submit the others. An op that is no
- * operation (an unknown kind, no key) is taken, and its result is KV_INVALID. The call does not
- * wait for a server, except for an asynchronous SET of the same key (kv_setn_async()). Returns
- * KV_INVALID, and takes none, if `ops` is NULL or a size is wrong. */
+/* Begins the operations ops[0] to ops[n - 1], and returns how many it has taken: fewer than n if
+ * 4096 are then under way. Call kv_wait(), and submit the others. Several ops leave at once. A
+ * single one leaves with the next call on the handle, such as kv_wait(), so that ops which are
+ * submitted one by one leave together. An op that is no operation (an unknown kind, no key) is
+ * taken, and its result is KV_INVALID. The call does not wait for a server, except for an
+ * asynchronous SET of the same key (kv_setn_async()). Returns KV_INVALID, and takes none, if `ops`
+ * is NULL or a size is wrong. */
 VERBENA_KV_API int kv_submit(void* kv_handle, struct kv_op* ops, int n);
 /* Stores pointers to at most `max` ops that are done in `done`, and returns their number. Waits
  * until `min` are done (at most `max`, and at most those that are under way), or until timeout_ms
