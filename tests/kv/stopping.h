@@ -8,15 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static inline void stop_process(pid_t pid)
-{
+static inline void stop_process(pid_t pid) {
 	char path[64], line[256];
 	kill(pid, SIGSTOP);
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	for (;;) {
-		FILE *file = fopen(path, "r");
+		FILE* file = fopen(path, "r");
 		if (file == NULL) return;
-		const char *read = fgets(line, sizeof line, file);
+		const char* read = fgets(line, sizeof line, file);
 		fclose(file);
 		if (read == NULL || strstr(line, ") T ") != NULL) return;
 		sched_yield();
