@@ -59,7 +59,7 @@ rpm-test: rpm ## install the RPM packages into an empty root, use them there, an
 release-check: ## run the checklist of docs/releasing.md (hours)
 	@tests/release/check.py
 
-wheel: ## build the Python wheel (RPC client, report) into build-wheel/
+wheel: ## build the Python wheel (clients of RPC and the store, report) into build-wheel/
 	@$(NEEDS) wheel
 	@$(PYTHON) -B python/wheel.py --out build-wheel
 

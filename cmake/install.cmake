@@ -49,6 +49,43 @@ function(verbena_install_description name)
 	install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 endfunction()
 
+# verbena_install_archive(TARGET NAME HEADER FLOOR...): an archive of the floors for programs in
+# C++23, with its descriptions, and a header, which is installed in the folder `verbena` with the
+# headers that it includes.
+function(verbena_install_archive target name header)
+	set(objects "")
+	foreach(floor ${ARGN})
+		get_target_property(kind verbena_${floor} TYPE)
+		if(kind STREQUAL STATIC_LIBRARY)
+			list(APPEND objects $<TARGET_OBJECTS:verbena_${floor}>)
+		endif()
+	endforeach()
+	add_library(${target} STATIC ${objects})
+	target_compile_features(${target} INTERFACE cxx_std_23)
+	target_link_libraries(${target} INTERFACE
+		OpenSSL::SSL OpenSSL::Crypto uring rdmacm ibverbs ${CMAKE_DL_LIBS} Threads::Threads)
+	set_target_properties(${target} PROPERTIES
+		LINKER_LANGUAGE CXX
+		ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+	verbena_install_library(${target} dev ${name})
+	verbena_install_description(${target})
+	if(VERBENA_PACKAGES)
+		# CPack strips programs and shared libraries, but not archives: 75 MB of symbols for
+		# debuggers.
+		install(CODE "execute_process(COMMAND ${CMAKE_STRIP} --strip-debug --enable-deterministic-archives
+			\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/lib${target}.a COMMAND_ERROR_IS_FATAL ANY)"
+			COMPONENT dev)
+	endif()
+	get_filename_component(installed ${header} NAME)
+	install(CODE "
+		set(ROOT \"${PROJECT_SOURCE_DIR}\")
+		set(SOURCE \"${header}\")
+		set(NAME \"${installed}\")
+		set(STAGE \"${CMAKE_CURRENT_BINARY_DIR}/headers\")
+		set(DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}\")" COMPONENT dev)
+	install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake COMPONENT dev)
+endfunction()
+
 # verbena_install_program(TARGET COMPONENT)
 function(verbena_install_program target component)
 	set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/${VERBENA_BIN_TO_LIB}")

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string>
 
-#include "lib/kv/router.h"
+#include "lib/kv/kv_client.h"  // installed: <verbena/kv_client.h>
 
 using namespace verbena;
 using async::Task;

@@ -19,6 +19,7 @@ public:
 	void watch_readable(int fd, void* who) override;
 	void forget(int fd) override;
 	std::size_t wait(std::span<Readiness> into, Nanoseconds patience) override;
+	int descriptor() const override { return epoll_; }
 
 private:
 	void watch(int fd, std::uint32_t events, void* who);

@@ -2,8 +2,10 @@
 #include "lib/async/loop.h"
 
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <span>
@@ -81,6 +83,7 @@ Loop::~Loop() {
 	abandon_spawned();
 	selector_.reset();
 	close(wake_);
+	if (alarm_ >= 0) close(alarm_);
 }
 
 void Loop::abandon_spawned() {
@@ -152,7 +155,8 @@ void Loop::look_at_descriptors(Nanoseconds patience) {
 	for (const Readiness& each : std::span(ready).first(count)) {
 		if (each.who == nullptr) {
 			std::uint64_t times;
-			[[maybe_unused]] const auto got = read(wake_, &times, sizeof times);
+			[[maybe_unused]] auto got = read(wake_, &times, sizeof times);
+			if (alarm_ >= 0) got = read(alarm_, &times, sizeof times);
 		} else if (const auto who = reinterpret_cast<std::uintptr_t>(each.who); who & poller_mark) {
 			reinterpret_cast<Poller*>(who & ~poller_mark)->acknowledge();
 			last_work_ = now_;
@@ -183,6 +187,47 @@ void Loop::wait_for_events() {
 	asleep_.store(false, std::memory_order_relaxed);
 }
 
+int Loop::descriptor() {
+	if (alarm_ < 0 && selector_->descriptor() >= 0) {
+		alarm_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+		if (alarm_ >= 0) selector_->watch_readable(alarm_, nullptr);
+	}
+	return alarm_ < 0 ? -1 : selector_->descriptor();
+}
+
+void Loop::run_ready() {
+	asleep_.store(false, std::memory_order_relaxed);
+	look_at_descriptors(0);
+	do {
+		update_now();
+	} while (turn());
+}
+
+void Loop::run_turn() {
+	asleep_.store(false, std::memory_order_relaxed);
+	update_now();
+	turn();
+}
+
+void Loop::arm(bool ready) {
+	for (Poller* poller : pollers_)
+		if (!poller->arm()) ready = true;
+	// The order is that of wait_for_events(). The flag stays set until the loop runs again.
+	asleep_.store(true, std::memory_order_seq_cst);
+	if (ready || !ready_.empty() || !turn_ends_.empty() || posted_any_.load(std::memory_order_seq_cst)) return wake();
+	if (alarm_ < 0) return;
+	const Nanoseconds next = timers_.next_expiry();
+	// The time 0 would switch the timer off.
+	const itimerspec at{.it_value = next == never ? timespec{} : to_timespec(std::max<Nanoseconds>(next, 1))};
+	timerfd_settime(alarm_, TFD_TIMER_ABSTIME, &at, nullptr);
+}
+
+void Loop::wake() {
+	const std::uint64_t one = 1;
+	// A signal handler may call stop(): write() is async-signal-safe.
+	[[maybe_unused]] const auto put = write(wake_, &one, sizeof one);
+}
+
 std::size_t Loop::run_posted() {
 	{
 		const std::lock_guard guard(posted_lock_);
@@ -201,16 +246,12 @@ void Loop::post(std::function<void()> work) {
 		posted_.push_back(std::move(work));
 	}
 	posted_any_.store(true, std::memory_order_seq_cst);
-	if (!asleep_.load(std::memory_order_seq_cst)) return;
-	const std::uint64_t one = 1;
-	[[maybe_unused]] const auto put = write(wake_, &one, sizeof one);
+	if (asleep_.load(std::memory_order_seq_cst)) wake();
 }
 
 void Loop::stop() {
 	stopped_.store(true, std::memory_order_seq_cst);
-	const std::uint64_t one = 1;
-	// A signal handler may call stop(): write() is async-signal-safe.
-	[[maybe_unused]] const auto put = write(wake_, &one, sizeof one);
+	wake();
 }
 
 void Loop::spawn(Task<void> task) {

@@ -128,13 +128,28 @@ public:
 	// Runs the loop until this task has ended, or after stop().
 	void complete(Task<void> task);
 
+	// For a program with an event loop of its own, such as one by poll() or epoll. Once arm() has
+	// been called, descriptor() is readable whenever run_ready() has work: level-triggered, until
+	// run_ready() is called. It is -1 if the system has no descriptor left, or with io_uring.
+	int descriptor();
+	// Handles the work that there is, without waiting.
+	void run_ready();
+	// One turn without its descriptors, so that what was begun outside of the loop leaves.
+	void run_turn();
+	// Makes descriptor() readable at the next event, or at once if `ready` or if there is work now.
+	void arm(bool ready);
+
 	// Any thread may call these two. stop() makes run() return after the present turn; if the loop
 	// does not run, the next run() returns at once. post() makes the loop run `work` on its thread,
 	// in this turn or a later one; abandon_spawned() and ~Loop destroy work that has not run.
 	void stop();
 	void post(std::function<void()> work);
 
-	Nanoseconds now() const { return now_; }  // monotonic time at which this turn began
+	// The monotonic time at which this turn began. Outside of the loop it is that of the last turn,
+	// until update_now() makes it the present one. Call that before you begin an operation outside
+	// of the loop: it also counts as work, so the loop then polls for `spin` before it sleeps.
+	Nanoseconds now() const { return now_; }
+	void update_now() { now_ = last_work_ = monotonic_now(); }
 
 	SelectorKind selector() const { return selector_->kind(); }
 	// Why selector() is not the wanted kind, in a few words; empty if it is.
@@ -182,12 +197,14 @@ private:
 	// Waits up to `patience` for ready descriptors, and makes the waiters of each ready.
 	void look_at_descriptors(Nanoseconds patience);
 	std::size_t run_posted();
+	void wake();
 	void wait_for_events();
 
 	LoopOptions options_;
 	std::unique_ptr<Selector> selector_;
 	std::string selector_refusal_;
 	int wake_ = -1;  // the eventfd by which post() and stop() end the sleep
+	int alarm_ = -1;  // a timerfd, which makes descriptor() readable at the next timer; -1: none
 	std::atomic<bool> stopped_{false};
 	// Set while the loop sleeps or is about to; otherwise post() need not wake it
 	// (wait_for_events()).

@@ -2,6 +2,7 @@
 #include "lib/async/loop.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <stdexcept>
 #include <string>
@@ -77,6 +78,69 @@ TEST_P(Loops, StopFromAnotherThreadEndsASleep) {
 	Loop loop(options(0));
 	std::jthread other([&] { loop.stop(); });
 	loop.run();
+}
+
+// Waits up to `ms` until the descriptor of a loop is readable.
+bool readable(int descriptor, int ms) {
+	pollfd of{.fd = descriptor, .events = POLLIN};
+	return poll(&of, 1, ms) == 1;
+}
+
+TEST_P(Loops, TheDescriptorIsReadableWhenATimerExpires) {
+	Loop loop(options());
+	const int descriptor = loop.descriptor();
+	if (loop.selector() == SelectorKind::uring) {
+		EXPECT_EQ(descriptor, -1);
+		return;
+	}
+	bool done = false;
+	const Nanoseconds until = monotonic_now() + 20'000'000;
+	loop.spawn([](Loop& on, Nanoseconds until, bool& done) -> Task<void> {
+		co_await on.sleep_until(until);
+		done = true;
+	}(loop, until, done));
+	while (!done) {
+		loop.run_ready();
+		loop.arm(false);
+		if (!done) ASSERT_TRUE(readable(descriptor, 10'000));
+	}
+	EXPECT_GE(monotonic_now(), until);
+	EXPECT_FALSE(readable(descriptor, 0));
+}
+
+TEST_P(Loops, TheDescriptorIsReadableWhenAnotherThreadPostsWork) {
+	Loop loop(options());
+	const int descriptor = loop.descriptor();
+	if (descriptor < 0) return;
+	int count = 0;
+	loop.run_ready();
+	loop.arm(false);
+	EXPECT_FALSE(readable(descriptor, 0));
+	std::jthread other([&] { loop.post([&] { ++count; }); });
+	ASSERT_TRUE(readable(descriptor, 10'000));
+	other.join();
+	loop.run_ready();
+	EXPECT_EQ(count, 1);
+}
+
+TEST_P(Loops, TheDescriptorIsReadableWhileWorkIsLeft) {
+	Loop loop(options());
+	const int descriptor = loop.descriptor();
+	if (descriptor < 0) return;
+	bool done = false;
+	loop.spawn([](bool& done) -> Task<void> {
+		done = true;
+		co_return;
+	}(done));
+	loop.arm(false);
+	EXPECT_TRUE(readable(descriptor, 0));
+	loop.run_ready();
+	EXPECT_TRUE(done);
+	loop.arm(true);
+	EXPECT_TRUE(readable(descriptor, 0));
+	loop.run_ready();
+	loop.arm(false);
+	EXPECT_FALSE(readable(descriptor, 0));
 }
 
 TEST_P(Loops, ASuspendedTaskIsDestroyedWithTheLoop) {

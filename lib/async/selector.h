@@ -47,6 +47,10 @@ public:
 	// Fills `into` with ready descriptors and returns their number; the next call reports those
 	// that did not fit. Waits for the first up to `patience`, and may return 0 earlier.
 	virtual std::size_t wait(std::span<Readiness> into, Nanoseconds patience) = 0;
+
+	// A descriptor that poll() and epoll report as readable while wait() has news; -1: this kind
+	// has none.
+	virtual int descriptor() const { return -1; }
 };
 
 struct ChosenSelector {

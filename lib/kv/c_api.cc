@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of verbena/kv.h: they check arguments, take the handle's lock and call the Handle.
+// The functions of verbena/kv.h: they check arguments, take the lock of this thread's lane and call
+// its Handle.
 #include "lib/include/verbena/kv.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "lib/kv/handle.h"
+#include "lib/kv/lanes.h"
 
 namespace verbena::kv {
 namespace {
@@ -18,58 +19,23 @@ int fail_open(int result, std::string sentence) {
 	return result;
 }
 
-int open(const char* server, const kv_options& wanted, void** handle) {
-	const auto text = [](const char* given, const char* otherwise = "") {
-		return std::string(given == nullptr ? otherwise : given);
-	};
-	ClientOptions client{.eager_max = static_cast<std::uint32_t>(std::min<std::size_t>(wanted.eager_max, value_max)),
-		.headroom = headroom,
-		.one_sided = wanted.one_sided != 0};
-	const std::string transport = text(wanted.transport, "rdma"), protocol = text(wanted.protocol, "auto"),
-					  form = text(wanted.rendezvous, "read");
-	if (transport != "rdma" && transport != "tcp")
-		return fail_open(KV_INVALID, "the transport is rdma or tcp, not " + transport);
-	if (protocol == "eager") client.protocol = Protocol::eager;
-	else if (protocol == "rndv") client.protocol = Protocol::rendezvous;
-	else if (protocol != "auto") return fail_open(KV_INVALID, "the protocol is auto, eager or rndv, not " + protocol);
-	if (form == "write") client.form = Form::write;
-	else if (form != "read") return fail_open(KV_INVALID, "the form of rendezvous is read or write, not " + form);
+Lanes& lanes_of(void* handle) { return *static_cast<Lanes*>(handle); }
 
-	const auto trust = channel::choose_trust({.ca = text(wanted.ca),
-												 .certificate = text(wanted.certificate),
-												 .key = text(wanted.key),
-												 .insecure = wanted.insecure != 0},
-		channel::trust_environment());
-	if (!trust) return fail_open(KV_INVALID, trust.error());
-	auto protection = channel::make_client_protection(*trust);
-	if (!protection) return fail_open(KV_INVALID, protection.error());
-	const RouterOptions usual;
-	const Nanoseconds timeout = wanted.timeout_ms == 0 ? usual.timeout
-		: wanted.timeout_ms < 0                        ? never
-													   : static_cast<Nanoseconds>(wanted.timeout_ms) * 1'000'000;
-	auto core = std::make_shared<Core>();
-	auto session = Session::open({.host = server,
-		.port = port_default,
-		.protection = std::move(*protection),
-		.device = text(wanted.device),
-		.tcp = transport == "tcp",
-		.settings = {.rx_depth = 128,
-			.tx_depth = 64,
-			.eager_max = client.eager_max > 0 ? client.eager_max : eager_max_default}});
-	if (!session) return fail_open(KV_UNREACHABLE, session.error());
-	core->session = std::move(*session);
-	auto router = Router::open_now(*core->session, client, {.timeout = timeout, .retry = wanted.no_retry == 0});
-	if (!router) return fail_open(KV_UNREACHABLE, router.error());
-	*handle = std::make_unique<Handle>(std::move(core), std::move(*router)).release();
-	return KV_OK;
-}
-
-// Runs `work` under the handle's lock.
+// Runs `work` on this thread's lane of the handle, under its lock.
 template <class Work> int on(void* handle, Work work) {
 	if (handle == nullptr) return KV_INVALID;
-	auto& of = *static_cast<Handle*>(handle);
+	Handle& of = lanes_of(handle).mine();
 	const std::lock_guard guard(of.core->lock);
-	return work(of);
+	// The deadlines of what begins now count from now, and not from the last call.
+	of.core->session->loop().update_now();
+	const int result = work(of);
+	of.arm();
+	return result;
+}
+
+int fail(Handle& handle, const char* sentence) {
+	handle.last_error = sentence;
+	return KV_INVALID;
 }
 
 Bytes bytes_at(const void* at, std::size_t length) { return {static_cast<const std::byte*>(at), length}; }
@@ -95,7 +61,10 @@ int kv_open_with(char* servername, const kv_options* options, void** kv_handle) 
 				KV_INVALID, "kv_options.size is not sizeof(struct kv_options) of this version or an earlier one");
 		std::memcpy(&wanted, options, options->size);
 	}
-	return open(servername, wanted, kv_handle);
+	auto opened = Lanes::open(servername, wanted);
+	if (!opened) return fail_open(opened.error().result, std::move(opened.error().sentence));
+	*kv_handle = opened->release();
+	return KV_OK;
 }
 
 int kv_set(void* kv_handle, const char* key, const char* value) {
@@ -129,10 +98,14 @@ void kv_release(char* value) {
 
 int kv_close(void* kv_handle) {
 	if (kv_handle == nullptr) return KV_INVALID;
-	const std::unique_ptr<Handle> handle(static_cast<Handle*>(kv_handle));
-	const std::shared_ptr<Core> core = handle->core;
-	const std::lock_guard guard(core->lock);
-	return handle->close();
+	const std::unique_ptr<Lanes> lanes(&lanes_of(kv_handle));
+	int result = KV_OK;
+	for (const auto& lane : lanes->all()) {
+		const std::lock_guard guard(lane->core->lock);
+		const int closed = lane->close();
+		if (result == KV_OK) result = closed;
+	}
+	return result;
 }
 
 int kv_setn(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length) {
@@ -191,13 +164,45 @@ int kv_setn_async(void* kv_handle, const void* key, size_t key_length, const voi
 		[&](Handle& handle) { return handle.set_async(text_at(key, key_length), bytes_at(value, value_length)); });
 }
 
+int kv_submit(void* kv_handle, kv_op* ops, int n) {
+	return on(kv_handle, [&](Handle& handle) {
+		const Ops all{.first = ops, .count = n};
+		const char* const fault = all.fault();
+		return fault == nullptr ? handle.submit(all) : fail(handle, fault);
+	});
+}
+
+int kv_wait(void* kv_handle, kv_op** done, int max, int min, int timeout_ms) {
+	if (max < 0 || min < 0 || (done == nullptr && max > 0)) return KV_INVALID;
+	return on(kv_handle, [&](Handle& handle) { return handle.wait(done, max, min, timeout_ms); });
+}
+
+int kv_do(void* kv_handle, kv_op* ops, int n) {
+	return on(kv_handle, [&](Handle& handle) {
+		const Ops all{.first = ops, .count = n};
+		const char* const fault = all.fault();
+		return fault == nullptr ? handle.do_all(all) : fail(handle, fault);
+	});
+}
+
+int kv_mget(void* kv_handle, kv_op* ops, int n) {
+	const Ops all{.first = ops, .count = n};
+	const int good = all.fault() == nullptr ? n : 0;
+	for (int i = 0; i < good; ++i) all[i].kind = KV_OP_GET;
+	return kv_do(kv_handle, ops, n);
+}
+
+int kv_fd(void* kv_handle) {
+	return on(kv_handle, [](Handle& handle) { return handle.descriptor(); });
+}
+
 int kv_flush(void* kv_handle) {
 	return on(kv_handle, [](Handle& handle) { return handle.flush(); });
 }
 
 char* kv_alloc(void* kv_handle, size_t size) {
 	if (kv_handle == nullptr || size > value_max) return nullptr;
-	auto& handle = *static_cast<Handle*>(kv_handle);
+	Handle& handle = lanes_of(kv_handle).mine();
 	const std::lock_guard guard(handle.core->lock);
 	return handle.alloc(size);
 }
@@ -206,7 +211,7 @@ const char* kv_last_error(void* kv_handle) {
 	if (kv_handle == nullptr) return open_error.c_str();
 	// Each thread has its own copy, which a failing call of another thread does not change.
 	thread_local std::string told;
-	const auto& of = *static_cast<Handle*>(kv_handle);
+	const Handle& of = lanes_of(kv_handle).mine();
 	const std::lock_guard guard(of.core->lock);
 	told = of.last_error;
 	return told.c_str();
@@ -234,28 +239,30 @@ const char* kv_strerror(int result) {
 }
 
 int kv_read_counters(void* kv_handle, kv_counters* counters) {
-	if (counters == nullptr || counters->size < sizeof counters->size) return KV_INVALID;
-	return on(kv_handle, [&](Handle& handle) {
-		const ClientCounters of = handle.router->counters();
-		const RouterCounters routes = handle.router->router_counters();
-		verbena::channel::RcTransport* const transport = handle.core->session->transport();
-		const kv_counters all{.size = counters->size,
-			.operations = of.operations,
-			.messages = of.records_sent + of.records_received,
-			.eager = of.eager,
-			.reads = of.reads,
-			.writes = of.writes,
-			.leased = of.leased,
-			.copied = of.copied,
-			.registrations = transport == nullptr ? 0 : transport->memory().counters().registrations,
-			.one_sided = of.one_sided,
-			.connects = routes.connects,
-			.retries = routes.retries};
-		const std::size_t known = std::min(counters->size, sizeof all);
-		std::memcpy(counters, &all, known);
-		std::memset(reinterpret_cast<std::byte*>(counters) + known, 0, all.size - known);
-		return int{KV_OK};
-	});
+	if (kv_handle == nullptr || counters == nullptr || counters->size < sizeof counters->size) return KV_INVALID;
+	ClientCounters of;
+	kv_counters all{.size = counters->size};
+	for (const auto& lane : lanes_of(kv_handle).all()) {
+		const std::lock_guard guard(lane->core->lock);
+		of += lane->router->counters();
+		const RouterCounters routes = lane->router->router_counters();
+		all.connects += routes.connects;
+		all.retries += routes.retries;
+		if (auto* const transport = lane->core->session->transport(); transport != nullptr)
+			all.registrations += transport->memory().counters().registrations;
+	}
+	all.operations = of.operations;
+	all.messages = of.records_sent + of.records_received;
+	all.eager = of.eager;
+	all.reads = of.reads;
+	all.writes = of.writes;
+	all.leased = of.leased;
+	all.copied = of.copied;
+	all.one_sided = of.one_sided;
+	const std::size_t known = std::min(counters->size, sizeof all);
+	std::memcpy(counters, &all, known);
+	std::memset(reinterpret_cast<std::byte*>(counters) + known, 0, all.size - known);
+	return KV_OK;
 }
 
 }  // extern "C"

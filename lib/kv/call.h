@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Call: an operation of the store, as an awaitable that lives in the caller's coroutine frame. It
-// is made by a Client (one connection) or by a Router (servers, deadlines and retries).
+// is made by a Client (one connection) or by a Router (servers, deadlines and retries). Without a
+// coroutine, an object derived from Call is started by begin() (submission.h).
 //
 // Threads: one, that of the loop.
 // Lifetime: key and value must not change until the call is done. Destroying a call before that
@@ -72,6 +73,17 @@ struct SetOptions {
 	std::uint32_t ttl_ms = 0;
 };
 
+// Hears of the end of calls that no coroutine awaits.
+class CallEnd {
+public:
+	// The call is done, and in no list. It may be called from within begin(). It must neither
+	// destroy the call nor begin another one.
+	virtual void ended(Call& call) = 0;
+
+protected:
+	~CallEnd() = default;
+};
+
 class Call : public async::Waiter, private async::Timer {
 public:
 	enum class Kind : std::uint8_t { get, set, remove };
@@ -102,11 +114,18 @@ public:
 		if (error_) return std::unexpected(*error_);
 		return {};
 	}
-	// Before the co_await: ends the call at this time, which is no later than the router's timeout
-	// from now.
+	// Before the co_await or begin(): ends the call at this time, which is no later than the
+	// router's timeout from now.
 	void by(Nanoseconds deadline) { deadline_ = deadline; }
 
 protected:
+	// Starts the call without a coroutine.
+	void begin(CallEnd& end) {
+		end_ = &end;
+		started_ = true;
+		maker_.start(*this);
+	}
+
 	friend class Client;
 	friend class Route;
 	friend class Router;
@@ -126,12 +145,14 @@ protected:
 		client_ = nullptr;
 		error_ = error;
 		done_ = true;
-		if (suspended_) loop.resume_soon(*this);
+		if (end_ != nullptr) end_->ended(*this);
+		else if (suspended_) loop.resume_soon(*this);
 	}
 
 	CallMaker& maker_;
 	Keeper* keeper_ = nullptr;  // null: a call of a Client
 	Client* client_ = nullptr;  // has the call: it is submitted, or waits for a slot
+	CallEnd* end_ = nullptr;  // null: a coroutine awaits the call
 	Kind kind_;
 	bool started_ = false, submitted_ = false, suspended_ = false, done_ = false;
 	std::uint32_t ttl_ms_ = 0;  // SetOptions::ttl_ms

@@ -18,13 +18,6 @@ Fetched copy_to_heap(const Fetched& fetched) {
 	return copy;
 }
 
-// After any other error the caller's version stays, for another attempt.
-Result<void> take_version(const Result<std::uint64_t>& done, const Conditional& call, unsigned long long& version) {
-	if (done || done.error() == Error::changed) version = call.version();
-	if (!done) return std::unexpected(done.error());
-	return {};
-}
-
 }  // namespace
 
 bool Handle::Load::takes(std::size_t more) const {
@@ -68,23 +61,40 @@ channel::Place Handle::place_of(Bytes value) const {
 	return {found->second, headroom, value.size()};
 }
 
-int Handle::set(std::string_view key, Bytes value) {
+// Does one operation to its end.
+Result<void> Handle::run(Submission& operation, Nanoseconds by) {
+	Batch batch;
+	operation.by(by);
+	batch.begin(operation);
+	loop().run_until([&] { return batch.under_way() == 0; });
+	return operation.outcome();
+}
+
+// `version` is null, or gets the version of the change or, if that is not made because of its
+// condition, the present one. After any other error it stays, for another attempt.
+int Handle::change(Submission::Request request, unsigned long long* version) {
 	const Nanoseconds by = deadline();
-	wait_for(key);
-	Result<void> done;
-	loop().complete([](Router& router, std::string_view key, Bytes value, channel::Place place, Nanoseconds by,
-						Result<void>& done) -> async::Task<void> {
-		if (place.buffer) {
-			Call call = router.set(key, std::move(place));
-			call.by(by);
-			done = co_await call;
-		} else {
-			Call call = router.set(key, value);
-			call.by(by);
-			done = co_await call;
-		}
-	}(*router, key, value, place_of(value), by, done));
-	return result_of(done, key);
+	wait_for(request.key);
+	request.place = place_of(request.value);
+	Submission operation(*router, std::move(request));
+	const Result<void> done = run(operation, by);
+	if (version != nullptr && (done || done.error() == Error::changed)) *version = operation.version();
+	return result_of(done, operation.key());
+}
+
+int Handle::set(std::string_view key, Bytes value) {
+	return change({.kind = Call::Kind::set, .key = key, .value = value});
+}
+
+int Handle::remove(std::string_view key) { return change({.kind = Call::Kind::remove, .key = key}); }
+
+int Handle::set_if(std::string_view key, Bytes value, unsigned long long& version) {
+	return change(
+		{.kind = Call::Kind::set, .key = key, .value = value, .versioned = true, .expected = version}, &version);
+}
+
+int Handle::remove_if(std::string_view key, unsigned long long& version) {
+	return change({.kind = Call::Kind::remove, .key = key, .versioned = true, .expected = version}, &version);
 }
 
 int Handle::set_async(std::string_view key, Bytes value) {
@@ -148,65 +158,26 @@ int Handle::flush() {
 int Handle::get(std::string_view key, char** value, std::size_t* length, unsigned long long* version) {
 	const Nanoseconds by = deadline();
 	wait_for(key);
-	Result<Fetched> fetched;
-	loop().complete([](Router& router, std::string_view key, bool versioned, Nanoseconds by,
-						Result<Fetched>& fetched) -> async::Task<void> {
-		Getting call = versioned ? router.get_versioned(key) : router.get(key);
-		call.by(by);
-		fetched = co_await call;
-	}(*router, key, version != nullptr, by, fetched));
-	if (version != nullptr) *version = fetched ? fetched->version : 0;
-	if (!fetched) return fail(fetched.error(), key);
+	Submission operation(*router, {.key = key, .versioned = version != nullptr});
+	const Result<void> done = run(operation, by);
+	if (version != nullptr) *version = done ? operation.version() : 0;
+	return done ? take_value(operation, value, length) : fail(done.error(), key);
+}
+
+// Gives the caller the value of a GET.
+int Handle::take_value(Submission& operation, char** value, std::size_t* length) {
+	Fetched fetched = std::move(operation.fetched());
+	const std::size_t size = fetched.size;
 	// The caller may keep the value for long. A small one must not hold a block of registered
 	// memory, which has 4 KiB at least.
-	if (fetched->buffer && fetched->size <= inside_max) {
-		*fetched = copy_to_heap(*fetched);
-		if (!fetched->heap) return fail(Error::no_memory, key);
+	if (fetched.buffer && size <= inside_max) {
+		fetched = copy_to_heap(fetched);
+		if (!fetched.heap) return fail(Error::no_memory, operation.key());
 	}
-	if (length != nullptr) *length = fetched->size;
-	*value = give(std::move(*fetched));
-	return *value == nullptr ? fail(Error::no_memory, key) : KV_OK;
-}
-
-int Handle::remove(std::string_view key) {
-	const Nanoseconds by = deadline();
-	wait_for(key);
-	Result<void> done;
-	loop().complete([](Router& router, std::string_view key, Nanoseconds by, Result<void>& done) -> async::Task<void> {
-		Call call = router.remove(key);
-		call.by(by);
-		done = co_await call;
-	}(*router, key, by, done));
-	return result_of(done, key);
-}
-
-int Handle::set_if(std::string_view key, Bytes value, unsigned long long& version) {
-	const Nanoseconds by = deadline();
-	wait_for(key);
-	Result<void> done;
-	loop().complete([](Router& router, std::string_view key, Bytes value, channel::Place place, Nanoseconds by,
-						unsigned long long& version, Result<void>& done) -> async::Task<void> {
-		Conditional call =
-			place.buffer ? router.set_if(key, std::move(place), version) : router.set_if(key, value, version);
-		call.by(by);
-		const auto made = co_await call;
-		done = take_version(made, call, version);
-	}(*router, key, value, place_of(value), by, version, done));
-	return result_of(done, key);
-}
-
-int Handle::remove_if(std::string_view key, unsigned long long& version) {
-	const Nanoseconds by = deadline();
-	wait_for(key);
-	Result<void> done;
-	loop().complete([](Router& router, std::string_view key, Nanoseconds by, unsigned long long& version,
-						Result<void>& done) -> async::Task<void> {
-		Conditional call = router.remove_if(key, version);
-		call.by(by);
-		const auto made = co_await call;
-		done = take_version(made, call, version);
-	}(*router, key, by, version, done));
-	return result_of(done, key);
+	*value = give(std::move(fetched));
+	if (*value == nullptr) return fail(Error::no_memory, operation.key());
+	if (length != nullptr) *length = size;
+	return KV_OK;
 }
 
 char* Handle::give(Fetched fetched) {
@@ -244,6 +215,8 @@ char* Handle::alloc(std::size_t size) {
 
 int Handle::close() {
 	const int result = flush();
+	loop().run_until([&] { return submitted_.under_way() == 0; });
+	while (Submission* const each = submitted_.take()) finish(*each);
 	router->close();
 	loop().complete(router->until_closed());
 	router.reset();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handle: the object behind a kv_handle of the C interface (verbena/kv.h), with one Session and its
+// Handle: one lane of a kv_handle of the C interface (verbena/kv.h), with one Session and its
 // Router.
 //
-// Threads: every method but the constructor needs the core's lock. A method runs the session's loop
-//   until its operation is done.
+// Threads: every method but the constructor needs the core's lock. A method that waits runs the
+//   session's loop meanwhile.
 // Owns: a Core belongs to its handle and to all values in registered memory that are not released.
 // Errors: results are those of enum kv_result; `last_error` has the details.
 #pragma once
@@ -15,8 +15,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "lib/include/verbena/kv.h"
-#include "lib/kv/router.h"
+#include "lib/kv/ops.h"
+#include "lib/kv/submission.h"
 
 namespace verbena::kv {
 
@@ -39,6 +39,9 @@ static_assert(sizeof(ValueHeader) <= headroom);
 
 class Handle {
 public:
+	// Operations of one lane that kv_submit() has taken and kv_wait() has not returned.
+	static constexpr std::size_t operations_max = 4096;
+
 	Handle(std::shared_ptr<Core> core, std::unique_ptr<Router> router)
 		: core(std::move(core)), router(std::move(router)) {}
 
@@ -51,9 +54,21 @@ public:
 	int set_if(std::string_view key, Bytes value, unsigned long long& version);
 	int remove_if(std::string_view key, unsigned long long& version);
 	int flush();
+
+	// kv_submit(), kv_wait(), kv_do() and kv_fd(). The arguments are valid.
+	int submit(const Ops& ops);
+	int wait(kv_op** done, int max, int min, int timeout_ms);
+	int do_all(const Ops& ops);
+	int descriptor();
+	// After each call: the descriptor is readable if work is left or comes.
+	void arm() {
+		if (watched_) loop().arm(submitted_.ready() > 0);
+	}
+
 	char* alloc(std::size_t size);
 	// Makes the caller the owner of a value until kv_release(); an empty Fetched yields "".
 	char* give(Fetched fetched);
+	// Ends what is under way, and closes the connections.
 	int close();
 
 	std::shared_ptr<Core> core;
@@ -77,10 +92,19 @@ private:
 	void wait_for(std::string_view key);
 	Running set_later(std::string key, channel::Place place, std::vector<std::byte> copy, Nanoseconds by);
 
+	Result<void> run(Submission& operation, Nanoseconds by);
+	int change(Submission::Request request, unsigned long long* version = nullptr);
+	void begin(kv_op& op, const char* fault, Batch& batch);
+	kv_op* finish(Submission& operation);
+	int take_value(Submission& operation, char** value, std::size_t* length);
+
 	std::unordered_set<std::string> setting_;  // keys of asynchronous SETs under way
 	std::unordered_map<std::string, Load> loads_;  // by the name of the server
 	// The first asynchronous SET that failed since the last flush(): code and sentence.
 	std::optional<std::pair<int, std::string>> first_error_;
+	SubmissionPool pool_;
+	Batch submitted_;  // by kv_submit()
+	bool watched_ = false;  // kv_fd() was called
 	Coroutines coroutines_;
 };
 

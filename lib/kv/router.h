@@ -62,6 +62,9 @@ public:
 		return {*this, Call::Kind::remove, key, {}, {}, expected};
 	}
 
+	// The maker of calls that are begun without a coroutine (submission.h).
+	CallMaker& maker() { return *this; }
+
 	// The name of the key's server; empty if there is none.
 	std::string_view server_of(std::string_view key) const;
 	// One sentence that says why the key's server was not reached or was lost; may be empty.

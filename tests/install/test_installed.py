@@ -31,9 +31,14 @@ def test_a_component_has_its_files_and_no_other(component: str, tmp_path: Path) 
     files = install(tmp_path, component)
     if component == "dev":
         assert {Path(name).name for name in files if "/detail/" not in name} == {
-            *("kv.h", "rpc.h", "libverbena-kv.so", "libverbena-rpc.a", "verbena-kv.pc", "verbena-rpc.pc"),
+            *("kv.h", "kv_client.h", "rpc.h", "libverbena-kv.so", "libverbena-kv-client.a", "libverbena-rpc.a"),
+            *("verbena-kv.pc", "verbena-kv-client.pc", "verbena-rpc.pc"),
             *("verbena-config.cmake", "verbena-config-version.cmake"),
-            *(f"verbena-{name}{end}.cmake" for name in ("nic", "kv", "rpc") for end in ("", "-relwithdebinfo")),
+            *(
+                f"verbena-{name}{end}.cmake"
+                for name in ("nic", "kv", "kv_client", "rpc")
+                for end in ("", "-relwithdebinfo")
+            ),
         }
     elif component == "python":
         assert {"share/verbena/report/__main__.py", "share/verbena/bench/published/claims.csv"} <= files
@@ -97,13 +102,14 @@ def test_the_installed_client_reaches_the_installed_server(prefix: Path, environ
     assert "value\n" in answer
 
 
-def test_the_installed_python_client_can_be_imported(prefix: Path, environment: dict[str, str]) -> None:
-    (package,) = prefix.rglob("verbena_rpc")
+@pytest.mark.parametrize("name", ["verbena_kv", "verbena_rpc"])
+def test_an_installed_python_client_can_be_imported(name: str, prefix: Path, environment: dict[str, str]) -> None:
+    (package,) = prefix.rglob(name)
     found = run(
         "/usr/bin/python3",
         "-B",
         "-c",
-        "import verbena_rpc; print(verbena_rpc.__file__)",
+        f"import {name}; print({name}.__file__)",
         env=environment | {"PYTHONPATH": str(package.parent)},
     )
     assert found.strip() == str(package / "__init__.py")

@@ -35,6 +35,7 @@ def by_pkg_config(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
     run("cc", "-std=c11", *WARNINGS, STRANGERS / "kv.c", "-o", build / "kv_in_c", *flags("verbena-kv"))
     run("c++", *WARNINGS, STRANGERS / "kv.cc", "-o", build / "kv_in_cpp", *flags("verbena-kv"))
+    run("c++", *WARNINGS, STRANGERS / "counter.cc", "-o", build / "counter", *flags("verbena-kv-client"))
     run("c++", *WARNINGS, STRANGERS / "greeter.cc", "-o", build / "greeter", *flags("verbena-rpc"))
     return build
 
@@ -48,6 +49,11 @@ def test_a_client_of_the_store_is_served(
         where = said.split("listening at ")[1].split(",")[0]
         assert run(build / "kv_in_c", where, env=environment) == "written in C\n"
         assert run(build / "kv_in_cpp", where, env=environment) == "written in C++\n"
+        # The software NIC is no part of this program: `verbena run` adds it.
+        environment = environment | {"VERBENA_DEVICES": "vb_lo"}
+        on_the_nic = (prefix / "bin" / "verbena", "run", "--", build / "counter", where)
+        assert "counted to 200\n" in run(*on_the_nic, env=environment)
+        assert run(build / "counter", where, "tcp", env=environment) == "counted to 400\n"
 
 
 @pytest.mark.parametrize("way", ["by_cmake", "by_pkg_config"])
@@ -78,7 +84,14 @@ def test_a_part_that_is_not_installed_is_named(prefix: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("header", "language"),
-    [("kv.h", "c99"), ("kv.h", "c17"), ("kv.h", "c++11"), ("kv.h", "c++23"), ("rpc.h", "c++23")],
+    [
+        ("kv.h", "c99"),
+        ("kv.h", "c17"),
+        ("kv.h", "c++11"),
+        ("kv.h", "c++23"),
+        ("rpc.h", "c++23"),
+        ("kv_client.h", "c++23"),
+    ],
 )
 def test_a_public_header_compiles_alone(prefix: Path, header: str, language: str) -> None:
     run(
@@ -96,13 +109,16 @@ def test_a_public_header_compiles_alone(prefix: Path, header: str, language: str
 
 def test_only_public_headers_and_those_that_they_include_are_installed(prefix: Path) -> None:
     include = prefix / "include" / "verbena"
-    assert {path.name for path in include.iterdir()} == {"kv.h", "rpc.h", "detail"}
-    needed = subprocess.run(
-        ["c++", "-std=c++23", "-xc++", "-M", f"-I{prefix / 'include'}", include / "rpc.h"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    ).stdout.split()
-    used = {path for path in needed if "/verbena/detail/" in path}
+    assert {path.name for path in include.iterdir()} == {"kv.h", "kv_client.h", "rpc.h", "detail"}
+    needed = [
+        subprocess.run(
+            ["c++", "-std=c++23", "-xc++", "-M", f"-I{prefix / 'include'}", include / header],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout
+        for header in ("rpc.h", "kv_client.h")
+    ]
+    used = {path for path in "".join(needed).split() if "/verbena/detail/" in path}
     assert used == {str(path) for path in (include / "detail").rglob("*.h")}

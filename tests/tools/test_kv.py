@@ -262,7 +262,14 @@ def build_c(programs: Programs, source: Path, *libraries: str) -> Path:
 
 def test_the_examples_have_less_than_40_lines_and_run(programs: Programs) -> None:
     sources = sorted((ROOT / "examples" / "kv").iterdir())
-    assert [path.name for path in sources] == ["client.cc", "published.c", "servers.c", "store.c"]
+    assert [path.name for path in sources] == [
+        "batch.c",
+        "batch.py",
+        "client.cc",
+        "published.c",
+        "servers.c",
+        "store.c",
+    ]
     for path in sources:
         assert len(path.read_text(encoding="utf-8").splitlines()) < 40, path
 
@@ -272,6 +279,8 @@ def test_the_examples_have_less_than_40_lines_and_run(programs: Programs) -> Non
     ran = programs.run(build_c(programs, ROOT / "examples" / "kv" / "store.c"), wheres[0])
     assert ran.status == 0 and "large has 1048576 bytes; nothing: there is no such key" in ran.out, ran
     assert "1 leased, 1 read, 0 copied" in ran.out, ran
+    ran = programs.run(build_c(programs, ROOT / "examples" / "kv" / "batch.c"), wheres[0])
+    assert (ran.status, ran.out) == (0, '64 values; the last is "key 63"\n'), ran
     ran = programs.run(build_c(programs, ROOT / "examples" / "kv" / "servers.c"), ",".join(wheres))
     assert (ran.status, ran.out) == (0, "300 of 300 keys are kept, 0 were refused\n"), ran
     ran = programs.run(BUILD / "bench" / "kv_example_client", wheres[0])

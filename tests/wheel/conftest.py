@@ -34,8 +34,8 @@ def run(*command: object, status: int = 0, **options: object) -> str:
     return done.stdout
 
 
-def build_wheel(out: Path) -> Path:
-    run(sys.executable, "-B", ROOT / "python" / "wheel.py", "--out", out)
+def build_wheel(out: Path, *options: object) -> Path:
+    run(sys.executable, "-B", ROOT / "python" / "wheel.py", "--out", out, *options)
     (wheel,) = out.glob("*.whl")
     return wheel
 

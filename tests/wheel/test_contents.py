@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, build_wheel
+from conftest import BUILD, ROOT, build_wheel
 
 SHARE = "verbena/share/"
 VERSION = (ROOT / "VERSION").read_text().strip()
@@ -41,7 +41,7 @@ def test_it_has_no_tests_and_no_path_of_this_machine(files: dict[str, str]) -> N
 
 
 def test_its_packages_are_typed(files: dict[str, str]) -> None:
-    assert {"verbena/py.typed", "verbena_rpc/py.typed"} <= set(files)
+    assert {f"{name}/py.typed" for name in ("verbena", "verbena_kv", "verbena_rpc")} <= set(files)
 
 
 def test_it_has_the_licence_and_the_notices_of_what_it_contains(files: dict[str, str]) -> None:
@@ -61,8 +61,17 @@ def test_its_metadata_says_what_a_user_needs(files: dict[str, str]) -> None:
     assert set(about.get_all("Provides-Extra")) == {"report", "tls"}
     needed = [line for line in about.get_all("Requires-Dist") if "extra" not in line]
     assert [re.split(r"\W", line)[0] for line in needed] == ["msgpack"]
-    assert "verbena_rpc" in about.get_payload()
+    assert "verbena_rpc" in about.get_payload() and "verbena_kv" in about.get_payload()
 
 
 def test_two_wheels_of_one_commit_are_equal(wheel: Path, tmp_path: Path) -> None:
     assert build_wheel(tmp_path).read_bytes() == wheel.read_bytes()
+
+
+def test_a_wheel_with_libraries_names_its_platform_and_no_folder_of_this_machine(tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path, "--libraries", BUILD)
+    assert re.fullmatch(rf"verbena-{VERSION}-py3-none-linux_\w+\.whl", wheel.name)
+    with zipfile.ZipFile(wheel) as archive:
+        libraries = {name: archive.read(name) for name in archive.namelist() if ".so" in name}
+    assert set(libraries) == {"verbena_kv/libverbena-kv.so.0", "verbena_kv/libverbena-nic.so"}
+    assert not [name for name, content in libraries.items() if str(BUILD).encode() in content]

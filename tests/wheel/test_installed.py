@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, HERE, ROOT, make_environment, run
+from conftest import BUILD, HERE, ROOT, build_wheel, make_environment, run
 
 PUBLISHED = ROOT / "bench" / "published" / "rc_vs_ud.csv"
 
@@ -71,6 +71,52 @@ def test_a_call_is_answered_after_pip_install_of_the_folder(user: dict[str, str]
     programs = make_environment(tmp_path / "venv", source, "--system-site-packages")
     shutil.rmtree(source)
     check_call(programs, user, tmp_path / "elsewhere")
+
+
+USE_THE_STORE = """
+import sys
+import verbena_kv
+
+with verbena_kv.Store(sys.argv[1]) as store:
+    store.set("key", b"a value")
+    print(verbena_kv.__file__, bytes(store.get("key")).decode())
+"""
+
+
+@contextlib.contextmanager
+def storing(environment: dict[str, str]) -> Iterator[str]:
+    """Run a server of the store, and yield its address."""
+    with subprocess.Popen(
+        [BUILD / "kv_server", "--listen", "127.0.0.1", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as server:
+        try:
+            yield server.stdout.readline().split("listening at ")[1].split(",")[0]
+        finally:
+            server.terminate()
+
+
+def test_a_wheel_with_libraries_uses_the_store_without_any_other_part(user: dict[str, str], tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path / "wheel", "--libraries", BUILD)
+    programs = make_environment(tmp_path / "venv", wheel)
+    with storing(user) as where:
+        said = run(programs / "python", "-I", "-c", USE_THE_STORE, where, env=user, cwd=tmp_path)
+        file, value = said.rstrip("\n").split(" ", 1)
+        assert Path(file).is_relative_to(programs.parent) and value == "a value"
+
+
+def test_the_wheel_uses_the_library_that_the_user_names(
+    bare_programs: Path, user: dict[str, str], tmp_path: Path
+) -> None:
+    program = "import verbena_kv; verbena_kv.Store('127.0.0.1')"
+    said = run(bare_programs / "python", "-I", "-c", program, env=user, cwd=tmp_path, status=1)
+    assert "libverbena-kv0, or set VERBENA_KV_LIBRARY" in said
+    named = user | {"VERBENA_KV_LIBRARY": str(BUILD / "libverbena-kv.so")}
+    with storing(user) as where:
+        said = run(bare_programs / "python", "-I", "-c", USE_THE_STORE, where, env=named, cwd=tmp_path)
+    assert said.endswith(" a value\n")
 
 
 def test_the_page_is_that_of_verbena_report(programs: Path, user: dict[str, str], tmp_path: Path) -> None:

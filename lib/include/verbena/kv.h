@@ -10,12 +10,14 @@
  *     kv_release(value);
  *     kv_close(store);
  *
- * A handle is one connection to each server. Keys have 1 to 4096 bytes, values 0 B to 64 MiB.
+ * A handle is one connection to each server, or one for each lane. Keys have 1 to 4096 bytes,
+ * values 0 B to 64 MiB.
  * Link with `pkg-config --cflags --libs verbena-kv`. docs/kv.md states what the store guarantees.
  *
- * Threads: any thread may use a handle; calls on one handle run one at a time. Operations make
- *   progress only inside calls. The library starts a thread of its own only for an etcd prefix, to
- *   watch its members. Do not use a handle after fork(); the child opens its own.
+ * Threads: any thread may use a handle. Calls run one at a time, or with kv_options.lanes, one at a
+ *   time in each lane; kv_close() is the last call. Operations make progress only inside calls. The
+ *   library starts a thread of its own only for an etcd prefix, to watch its members (one for each
+ *   lane). Do not use a handle after fork(); the child opens its own.
  * Owns: the caller owns each value that it gets, until it calls kv_release(); a value may outlive
  *   its handle.
  * Errors: a call returns KV_OK or another code of enum kv_result; kv_last_error() has the details.
@@ -79,8 +81,9 @@ VERBENA_KV_API int kv_get(void* kv_handle, const char* key, char** value);
 /* Frees a value of kv_get(), kv_getn() or kv_alloc(). NULL is allowed. Any other pointer, or a
  * second release, aborts the process. */
 VERBENA_KV_API void kv_release(char* value);
-/* Waits for asynchronous SETs and closes the connections. The handle is invalid afterwards, also
- * after an error. The result is that of kv_flush(). */
+/* Waits for asynchronous SETs and for all ops of kv_submit(), which then have their results, and
+ * closes the connections. The handle is invalid afterwards, also after an error. The result is that
+ * of kv_flush(). */
 VERBENA_KV_API int kv_close(void* kv_handle);
 
 /* These calls take keys and values as bytes with a length (kv_delete() takes a string). For a
@@ -120,6 +123,62 @@ VERBENA_KV_API int kv_setn_async(
  * kv_flush(), or KV_OK. */
 VERBENA_KV_API int kv_flush(void* kv_handle);
 
+/* Many operations at once, and operations that do not block.
+ *
+ * A program fills in an array of struct kv_op and submits it. kv_wait() returns pointers to the ops
+ * that are done, in any order, with their results. An op, its key and the value of a SET must stay
+ * as they are from kv_submit() until kv_wait() has returned the op. Ops that are under way together
+ * have no order among themselves, also ops of one key; and any of them may fail alone. */
+enum kv_kind { KV_OP_GET = 1, KV_OP_SET = 2, KV_OP_DEL = 3 };
+enum kv_op_flag {
+	/* A GET sets `version`, and is never one-sided. A SET or DEL is made only if the key has
+	 * `version`, and sets it, as kv_cas() and kv_del_if() do. */
+	KV_OP_VERSION = 1
+};
+
+/* Set `size`; a member that is not used is 0. Later versions add members at the end; a program that
+ * was built with an earlier version keeps working. All ops of one array have one size. */
+struct kv_op {
+	size_t size; /* sizeof(struct kv_op) */
+	int kind;    /* a value of enum kv_kind */
+	unsigned flags; /* values of enum kv_op_flag */
+	const void* key;
+	size_t key_length;
+	/* A SET's value, which does not change. A GET sets it, as kv_getn() does: the caller passes it
+	 * to kv_release(). It is NULL, and the length 0, if the GET's result is not KV_OK. */
+	char* value;
+	size_t value_length;
+	unsigned long long version;
+	unsigned ttl_ms; /* 0 */
+	int result; /* a value of enum kv_result, once the op is done */
+	void* user; /* not used by the library */
+};
+
+/* Begins the operations ops[0] to ops[n - 1], and returns how many it has taken: fewer than n if
+ * 4096 are then under way. Call kv_wait(), and submit the others. Several ops leave at once. A
+ * single one leaves with the next call on the handle, such as kv_wait(), so that ops which are
+ * submitted one by one leave together. An op that is no operation (an unknown kind, no key) is
+ * taken, and its result is KV_INVALID. The call does not wait for a server, except for an
+ * asynchronous SET of the same key (kv_setn_async()). Returns KV_INVALID, and takes none, if `ops`
+ * is NULL or a size is wrong. */
+VERBENA_KV_API int kv_submit(void* kv_handle, struct kv_op* ops, int n);
+/* Stores pointers to at most `max` ops that are done in `done`, and returns their number. Waits
+ * until `min` are done (at most `max`, and at most those that are under way), or until timeout_ms
+ * has passed; 0: does not wait; negative: no limit, but each op has the deadline of the handle.
+ * Returns KV_INVALID for a number below 0. */
+VERBENA_KV_API int kv_wait(void* kv_handle, struct kv_op** done, int max, int min, int timeout_ms);
+/* Returns a descriptor for poll(), epoll or an event loop. From then on it is readable whenever
+ * kv_wait() may have something to do; it stays so until kv_wait(handle, done, max, 0, 0) is called
+ * (level-triggered). It may be readable for nothing. The program only polls it; it belongs to the
+ * handle, until kv_close(). Returns KV_NO_MEMORY if the process has no descriptor left. */
+VERBENA_KV_API int kv_fd(void* kv_handle);
+/* Does n ops at once and waits for all; kv_wait() does not return them. Returns KV_OK if all
+ * results are KV_OK or KV_MISSING; otherwise the result of one that failed, about which
+ * kv_last_error() has the details, or KV_INVALID as kv_submit(). */
+VERBENA_KV_API int kv_do(void* kv_handle, struct kv_op* ops, int n);
+/* kv_do() of n GETs. It sets `kind` itself. */
+VERBENA_KV_API int kv_mget(void* kv_handle, struct kv_op* ops, int n);
+
 /* Returns memory for one value of up to `size` bytes (64 MiB at most), or NULL if none is left; the
  * caller passes it to kv_release(). Over RDMA the memory is registered, so kv_setn() of a large
  * value that begins there copies nothing. The same holds for large values from kv_getn(). */
@@ -145,6 +204,11 @@ struct kv_options {
 	int timeout_ms;
 	/* 1: an operation is sent once, and fails with KV_LOST when its connection is lost. */
 	int no_retry;
+	/* The number of threads that do not wait for each other: 1 (default) to 64. Each lane has
+	 * connections and memory of its own. A thread keeps to one lane: that which had the fewest
+	 * threads when it first used the handle. kv_wait(), kv_fd(), kv_flush() and kv_last_error() are
+	 * about that lane alone. */
+	size_t lanes;
 };
 /* kv_open() with options. `options` may be NULL. */
 VERBENA_KV_API int kv_open_with(char* servername, const struct kv_options* options, void** kv_handle);

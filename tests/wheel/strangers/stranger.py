@@ -4,6 +4,7 @@
 from concurrent.futures import Future
 
 import verbena
+from verbena_kv import AsyncStore, KvError, Settings, Store
 from verbena_rpc import Client, Reply, RpcError, Stream, function_id
 from verbena_rpc.tls import Tls
 
@@ -21,6 +22,26 @@ def use(host: str, port: int) -> bytes:
         except RpcError as error:
             print(f"{error.code}: {error.message}")
         return reply.result().attachment
+
+
+def store(servers: str) -> int:
+    with Store(servers, Settings(timeout=5.0, transport="tcp", lanes=2)) as kept:
+        kept.set("key", bytearray(b"value"))
+        kept.set_many({"a": b"1", b"b": memoryview(b"2")})
+        found = [value for value in kept.get_many(["a", b"b"]) if value is not None]
+        version = kept.set_if("key", b"other", kept.get_version("key").version)
+        try:
+            kept.delete_if("key", version)
+        except KvError as error:
+            print(error.code, error.message)
+        return len(found) + kept.delete("key")
+
+
+async def store_together(servers: str) -> bytes:
+    async with await AsyncStore.open(servers) as kept:
+        await kept.set("key", b"value")
+        value = await kept.get("key")
+        return b"" if value is None else value.tobytes()
 
 
 print(verbena.__version__, function_id("echo"))

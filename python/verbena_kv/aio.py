@@ -1,0 +1,171 @@
+"""The store for programs on asyncio: any number of operations are under way, without a thread."""
+
+import asyncio
+import ctypes
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from .errors import KvError, Result
+from .library import DEL, GET, SET, UNDER_WAY_MAX, VERSION, Key, Op, Source, Value, key_bytes, library, take
+from .store import Settings, Versioned, open_handle
+
+TAKEN_AT_ONCE = 256
+
+
+class _Outcome(NamedTuple):
+    is_missing: bool
+    value: memoryview | None
+    version: int
+
+
+@dataclass
+class _Request:
+    """An operation, and what must stay in its place until it is done."""
+
+    kind: int
+    name: bytes
+    source: Source | None
+    version: int | None  # None: without one
+    done: "asyncio.Future[_Outcome]"
+    ops: object = None  # the array that has its structure
+
+    def fill(self, op: Op) -> None:
+        op.size, op.kind, op.key, op.key_length = ctypes.sizeof(Op), self.kind, self.name, len(self.name)
+        if self.source is not None:
+            op.value, op.value_length = self.source.address, self.source.length
+        if self.version is not None:
+            op.flags, op.version = VERSION, self.version
+
+    def finish(self, op: Op) -> None:
+        """Give the result to the task that waits for it, if it still does."""
+        value = take(op.value, op.value_length) if self.kind == GET and op.result == Result.OK else None
+        if self.done.done():
+            return
+        if op.result in (Result.OK, Result.MISSING):
+            self.done.set_result(_Outcome(op.result == Result.MISSING, value, op.version))
+        else:
+            self.done.set_exception(KvError(op.result, library().kv_strerror(op.result).decode()))
+
+
+class AsyncStore:
+    """A client of one server or several, made by open(); also a context manager.
+
+    Operations that tasks begin in one turn of the event loop leave together. A task that is
+    cancelled stops waiting; its operation may be made all the same.
+    """
+
+    def __init__(self, handle: int) -> None:
+        """Use open() instead."""
+        self._library = library()
+        self._handle: int | None = handle
+        self._loop = asyncio.get_running_loop()
+        self._new: deque[_Request] = deque()  # not taken by the library yet
+        self._under_way: dict[int, _Request] = {}  # by the address of the operation
+        self._is_planned = False
+        self._done = (ctypes.POINTER(Op) * TAKEN_AT_ONCE)()
+        self._descriptor: int = self._library.kv_fd(handle)
+        if self._descriptor < 0:
+            message = self._library.kv_last_error(handle).decode()
+            self._library.kv_close(handle)
+            raise KvError(self._descriptor, message)
+        self._loop.add_reader(self._descriptor, self._progress)
+
+    @classmethod
+    async def open(cls, servers: str, settings: Settings | None = None) -> Self:
+        """Connect; the event loop goes on meanwhile. The arguments are those of Store."""
+        chosen = settings or Settings()
+        if chosen.lanes != 1:
+            raise ValueError("an event loop uses one lane")
+        return cls(await asyncio.to_thread(open_handle, servers, chosen))
+
+    async def get(self, key: Key) -> memoryview | None:
+        """Return the value, or None if the key is missing."""
+        return (await self._begin(GET, key)).value
+
+    async def get_version(self, key: Key) -> Versioned:
+        """Return the value and its version."""
+        got = await self._begin(GET, key, version=0)
+        return Versioned(got.value, got.version)
+
+    async def get_many(self, keys: Iterable[Key]) -> list[memoryview | None]:
+        """Return the values of many keys, with None for each that is missing."""
+        return [each.value for each in await asyncio.gather(*[self._begin(GET, key) for key in keys])]
+
+    async def set(self, key: Key, value: Value) -> None:
+        """Store a value, whose bytes must not change until then."""
+        await self._begin(SET, key, Source(value))
+
+    async def delete(self, key: Key) -> bool:
+        """Delete a key; False: it was missing."""
+        return not (await self._begin(DEL, key)).is_missing
+
+    async def set_if(self, key: Key, value: Value, version: int) -> int:
+        """Store a value if the key has this version (0: is missing). Return the new version."""
+        return (await self._begin(SET, key, Source(value), version)).version
+
+    async def delete_if(self, key: Key, version: int) -> None:
+        """Delete a key if it has this version."""
+        await self._begin(DEL, key, version=version)
+
+    async def close(self) -> None:
+        """Wait for what is under way, and close the connections. Values stay valid."""
+        while waiting := [each.done for each in (*self._new, *self._under_way.values()) if not each.done.done()]:
+            await asyncio.gather(*waiting, return_exceptions=True)
+        handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        self._loop.remove_reader(self._descriptor)
+        # The operations of cancelled tasks are still under way. This call waits for them.
+        self._library.kv_close(handle)
+        for address, request in self._under_way.items():
+            request.finish(Op.from_address(address))
+        self._under_way.clear()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _begin(
+        self, kind: int, key: Key, source: Source | None = None, version: int | None = None
+    ) -> "asyncio.Future[_Outcome]":
+        if self._handle is None:
+            raise KvError(Result.INVALID, "the store is closed")
+        request = _Request(kind, key_bytes(key), source, version, self._loop.create_future())
+        self._new.append(request)
+        if not self._is_planned:
+            self._is_planned = True
+            self._loop.call_soon(self._submit)
+        return request.done
+
+    def _submit(self) -> None:
+        """Hand over what the tasks of this turn have begun, or as much as the library takes."""
+        self._is_planned = False
+        room = min(len(self._new), UNDER_WAY_MAX - len(self._under_way))
+        if self._handle is None or room == 0:
+            return
+        ops = (Op * room)()
+        for op, request in zip(ops, self._new, strict=False):
+            request.fill(op)
+        taken = max(self._library.kv_submit(self._handle, ops, room), 0)
+        for op in ops[:taken]:
+            request = self._new.popleft()
+            request.ops = ops
+            self._under_way[ctypes.addressof(op)] = request
+
+    def _progress(self) -> None:
+        """Take what is done; the descriptor is readable."""
+        while self._handle is not None:
+            count = self._library.kv_wait(self._handle, self._done, TAKEN_AT_ONCE, 0, 0)
+            for i in range(count):
+                op = self._done[i].contents
+                self._under_way.pop(ctypes.addressof(op)).finish(op)
+            if count < TAKEN_AT_ONCE:
+                break
+        self._submit()

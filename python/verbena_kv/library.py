@@ -1,0 +1,130 @@
+"""The functions of libverbena-kv.so.0 by ctypes, and values in its memory."""
+
+import ctypes
+import os
+import weakref
+from ctypes import POINTER, Structure, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_ulonglong, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+NAME = "libverbena-kv.so.0"
+GET, SET, DEL = 1, 2, 3
+VERSION = 1  # KV_OP_VERSION
+UNDER_WAY_MAX = 4096
+
+Key: TypeAlias = "str | bytes"
+Value: TypeAlias = "bytes | bytearray | memoryview"
+
+
+class Options(Structure):
+    """The structure kv_options."""
+
+    _fields_ = (
+        ("size", c_size_t),
+        ("insecure", c_int),
+        ("ca", c_char_p),
+        ("certificate", c_char_p),
+        ("key", c_char_p),
+        ("transport", c_char_p),
+        ("protocol", c_char_p),
+        ("rendezvous", c_char_p),
+        ("eager_max", c_size_t),
+        ("device", c_char_p),
+        ("one_sided", c_int),
+        ("timeout_ms", c_int),
+        ("no_retry", c_int),
+        ("lanes", c_size_t),
+    )
+
+
+class Op(Structure):
+    """The structure kv_op."""
+
+    _fields_ = (
+        ("size", c_size_t),
+        ("kind", c_int),
+        ("flags", c_uint),
+        ("key", c_char_p),
+        ("key_length", c_size_t),
+        ("value", c_void_p),
+        ("value_length", c_size_t),
+        ("version", c_ulonglong),
+        ("ttl_ms", c_uint),
+        ("result", c_int),
+        ("user", c_void_p),
+    )
+
+
+FUNCTIONS = {
+    "kv_open_with": (c_int, (c_char_p, POINTER(Options), POINTER(c_void_p))),
+    "kv_close": (c_int, (c_void_p,)),
+    "kv_submit": (c_int, (c_void_p, POINTER(Op), c_int)),
+    "kv_wait": (c_int, (c_void_p, POINTER(POINTER(Op)), c_int, c_int, c_int)),
+    "kv_mget": (c_int, (c_void_p, POINTER(Op), c_int)),
+    "kv_getn": (c_int, (c_void_p, c_char_p, c_size_t, POINTER(c_void_p), POINTER(c_size_t))),
+    "kv_get_version": (
+        c_int,
+        (c_void_p, c_char_p, c_size_t, POINTER(c_void_p), POINTER(c_size_t), POINTER(c_ulonglong)),
+    ),
+    "kv_setn": (c_int, (c_void_p, c_char_p, c_size_t, c_void_p, c_size_t)),
+    "kv_cas": (c_int, (c_void_p, c_char_p, c_size_t, c_void_p, c_size_t, POINTER(c_ulonglong))),
+    "kv_deleten": (c_int, (c_void_p, c_char_p, c_size_t)),
+    "kv_del_if": (c_int, (c_void_p, c_char_p, c_size_t, POINTER(c_ulonglong))),
+    "kv_fd": (c_int, (c_void_p,)),
+    "kv_release": (None, (c_void_p,)),
+    "kv_last_error": (c_char_p, (c_void_p,)),
+    "kv_strerror": (c_char_p, (c_int,)),
+}
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """Load the library. ImportError says where it was sought."""
+    beside = Path(__file__).parent / NAME
+    name = os.environ.get("VERBENA_KV_LIBRARY") or (str(beside) if beside.exists() else NAME)
+    try:
+        loaded = ctypes.CDLL(name)
+        for function, (result, arguments) in FUNCTIONS.items():
+            declared = getattr(loaded, function)
+            declared.restype, declared.argtypes = result, arguments
+    except (OSError, AttributeError) as error:
+        raise ImportError(f"{error}: install Debian's package libverbena-kv0, or set VERBENA_KV_LIBRARY") from error
+    return loaded
+
+
+def key_bytes(key: Key) -> bytes:
+    return key.encode() if isinstance(key, str) else key
+
+
+class Source:
+    """The bytes of a SET: their address, and what keeps them in place.
+
+    A view that is read-only, or not contiguous, is copied.
+    """
+
+    def __init__(self, value: Value) -> None:
+        view = memoryview(value)
+        self.length = view.nbytes
+        self.address: int | None = None
+        if self.length == 0:
+            return
+        if isinstance(value, bytes) or view.readonly or not view.c_contiguous:
+            copy = value if isinstance(value, bytes) else view.tobytes()
+            self.address = ctypes.cast(c_char_p(copy), c_void_p).value
+            self._keep: object = copy
+        else:
+            array = (c_ubyte * self.length).from_buffer(view.cast("B"))
+            self.address = ctypes.addressof(array)
+            self._keep = array
+
+
+def take(address: int | None, length: int) -> memoryview:
+    """Become the owner of a value that the library has given. The last view of it frees it."""
+    if address is None or length == 0:
+        library().kv_release(address)
+        return memoryview(b"")
+    array = (c_ubyte * length).from_address(address)
+    # At the end of the program nothing needs to be freed, and views may still be used.
+    weakref.finalize(array, library().kv_release, address).atexit = False
+    return memoryview(array).cast("B")

@@ -1,0 +1,37 @@
+"""The Python client of the store, verbena_kv, on the built library."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from programs import BUILD, ROOT, Programs
+from test_kv import serve
+
+ENVIRONMENT = os.environ | {
+    "PYTHONPATH": str(ROOT / "python"),
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "VERBENA_KV_LIBRARY": str(BUILD / "libverbena-kv.so"),
+}
+
+
+@pytest.mark.parametrize("transport", ["rdma", "tcp"])
+def test_every_call_of_the_python_client(programs: Programs, transport: str) -> None:
+    _, where = serve(programs)
+    script = ROOT / "tests" / "kv" / "python_client.py"
+    ran = programs.run(sys.executable, "-W", "error", script, where, transport, env=ENVIRONMENT)
+    assert (ran.status, ran.out, ran.err) == (0, "all good\n", ""), ran
+
+
+def test_a_missing_library_is_an_error_that_says_what_to_install(programs: Programs, tmp_path: Path) -> None:
+    environment = ENVIRONMENT | {"VERBENA_KV_LIBRARY": str(tmp_path / "none.so")}
+    program = "import verbena_kv; verbena_kv.Store('127.0.0.1')"
+    ran = programs.run(sys.executable, "-c", program, env=environment)
+    assert ran.status == 1 and "none.so" in ran.err and "libverbena-kv0, or set VERBENA_KV_LIBRARY" in ran.err, ran
+
+
+def test_the_example_runs(programs: Programs) -> None:
+    _, where = serve(programs)
+    ran = programs.run(ROOT / "examples" / "kv" / "batch.py", where, env=ENVIRONMENT)
+    assert ran.status == 0, ran
+    assert ran.out == "hello\n64 of 65 keys\nthe key has another version; nothing has changed\n499500 bytes\n", ran
