@@ -34,7 +34,8 @@ Connection::Connection(Store& store, Changes& changes, Sessions& sessions, std::
 	  options_(options),
 	  counters_(counters),
 	  eager_max_(options.eager_max),
-	  outbox_(*channel_, options.message_max) {}
+	  outbox_(*channel_, options.message_max),
+	  requests_(counters.meter) {}
 
 Connection::~Connection() {
 	channel_->loop().cancel(*this);
@@ -48,6 +49,7 @@ Task<std::string> Connection::serve() {
 		while (true) {
 			auto message = co_await channel_->receive();
 			if (!message) break;
+			arrived_ = counters_.meter.arrival();
 			std::size_t handled = 0;
 			for (Requests requests(message->bytes()); why.empty() && !requests.done();) {
 				if (++handled % records_a_turn == 0) co_await async::NextTurn(channel_->loop());
@@ -115,6 +117,7 @@ bool Connection::handle(const Request& request) {
 		terms.order = request.id->order;
 	}
 	const std::uint32_t number = request.header.number;
+	requests_.begin(number, kind_of(request.header.operation), arrived_);
 	switch (request.header.operation) {
 		case Operation::get: get(request.header, request.versioned, text_of(request.key)); break;
 		case Operation::set: set(request, terms); break;
@@ -180,6 +183,7 @@ std::byte* Connection::put_answer(AnswerHeader header, std::uint64_t version, st
 void Connection::answer(
 	std::uint32_t number, Status status, std::uint32_t lease, const RemoteMemory* remote, std::uint64_t version) {
 	++counters_.answers;
+	requests_.end(number, status);
 	const AnswerHeader header{
 		.status = status, .number = number, .value_length = remote == nullptr ? 0 : remote->length, .lease = lease};
 	std::byte* const at = put_answer(header, version, remote == nullptr ? 0 : sizeof *remote);
@@ -190,6 +194,7 @@ void Connection::answer(
 void Connection::answer_value(std::uint32_t number, Value value, std::uint64_t version) {
 	++counters_.answers;
 	++counters_.eager_gets;
+	requests_.end(number, Status::good);
 	AnswerHeader header{.status = Status::good, .number = number, .value_length = value.size()};
 	const Bytes bytes = value.bytes();
 	if (outbox_.takes(sizeof header + sizeof version + bytes.size())) {

@@ -25,6 +25,7 @@
 #include "lib/async/loop.h"
 #include "lib/kv/changes.h"
 #include "lib/kv/outbox.h"
+#include "lib/kv/request_meter.h"
 #include "lib/kv/running.h"
 
 namespace verbena::kv {
@@ -56,6 +57,7 @@ struct ServerCounters {
 	std::uint64_t leases_expired = 0, places_expired = 0;  // leases to read; to write a new value
 	std::uint64_t indexes_granted = 0;  // clients that got the right to read the index
 	std::uint64_t malformed = 0;  // connections that were closed for a breach of the protocol
+	RequestMeter meter;  // all requests, by kind and result
 };
 
 class Connection final : private async::Timer, private Asker {
@@ -137,6 +139,8 @@ private:
 	ServerCounters& counters_;
 	std::uint32_t eager_max_;  // the server's, or the one that the client has asked for
 	Outbox outbox_;
+	RequestsUnderWay requests_;
+	Nanoseconds arrived_ = 0;  // RequestMeter::arrival() of the message that is being handled
 	std::vector<Grant> grants_;
 	std::vector<std::uint32_t> free_grants_;  // indexes into grants_
 	std::uint32_t under_way_ = 0;  // rendezvous that have begun and not ended

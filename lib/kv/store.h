@@ -125,6 +125,8 @@ public:
 	// Bytes that the limit counts beside the versions: the table beyond its first buckets, and what
 	// is charged.
 	std::size_t overhead() const { return (table_.size() + old_.size() - buckets_first) * sizeof(Item*) + charged_; }
+	// Bytes of the buckets.
+	std::size_t table_bytes() const { return (table_.size() + old_.size()) * sizeof(Item*); }
 	// Makes the limit count this many bytes of memory that the store's owner uses.
 	void charge(std::size_t bytes) { charged_ = bytes; }
 	// The most bytes of the arena of a store with this limit.
