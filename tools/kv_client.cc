@@ -1,5 +1,5 @@
-// The program kv_client: executes lines of SET, GET, DEL, GETV and CAS at a kv_server. Each file is
-// a client of its own, and all files are executed at the same time.
+// The program kv_client: executes lines of SET, GET, DEL, GETV, CAS and INFO at a kv_server. Each
+// file is a client of its own, and all files are executed at the same time.
 //
 // Threads: one loop runs all clients.
 // Errors: a line that fails is reported with its number, and the next ones are executed; exit code
@@ -113,6 +113,10 @@ private:
 			co_return;
 		}
 		co_await all_set(0);
+		if (command.kind == kv::Command::Kind::info) {
+			co_await print_info(number);
+			co_return;
+		}
 		if (command.expected) {
 			co_await change_if(number, command);
 			co_return;
@@ -148,6 +152,17 @@ private:
 		else if (!done) complain(number, command.key, done.error());
 		else if (sets && !alone_) fmt::print("{}:{}: {}\n", name_, number, *done);
 		else if (sets) fmt::print("{}\n", *done);
+	}
+
+	// Prints the facts of each server, with its name before them.
+	async::Task<void> print_info(std::size_t number) {
+		// The list may change meanwhile.
+		const std::vector<std::string> servers = router_->servers();
+		for (const std::string& server : servers) {
+			auto text = co_await router_->info(server);
+			if (text) fmt::print("server: {}\n{}", server, kv::text_of(text->bytes()));
+			else complain(number, fmt::format("{}: {}", server, kv::sentence_of(text.error())));
+		}
 	}
 
 	// Waits until at most `most` SETs are under way.
@@ -262,7 +277,7 @@ int run(Options options) {
 int main(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
-	CLI::App app("Executes SET, GET, DEL, GETV and CAS lines at a kv_server.", "kv_client");
+	CLI::App app("Executes SET, GET, DEL, GETV, CAS and INFO lines at a kv_server.", "kv_client");
 	app.footer(
 		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt "
 		"Client2.txt\n"
@@ -272,7 +287,7 @@ int main(int argc, char** argv) {
 		"prints\n"
 		"the version before it. CAS key version value and DEL key version change a key that has this version (0: is "
 		"missing);\n"
-		"CAS prints the new one. A line that\n"
+		"CAS prints the new one. INFO prints facts of each server: keys, memory, requests and more. A line that\n"
 		"fails is reported with its number, and the next ones are executed.\n"
 		"Exit codes: 0 success, 1 a line failed or the server is not reachable, 2 wrong usage.");
 	app.add_option("server", options.server,

@@ -66,14 +66,14 @@ protected:
 
 class Call : public async::Waiter, private async::Timer {
 public:
-	enum class Kind : std::uint8_t { get, set, remove };
+	enum class Kind : std::uint8_t { get, set, remove, info };
 	Call(CallMaker& maker, Kind kind, std::string_view key, Bytes value, channel::Place place)
 		: maker_(maker),
 		  kind_(kind),
 		  key_(key),
 		  value_(value),
 		  place_(std::move(place)),
-		  attempts_(kind != Kind::get) {}
+		  attempts_(is_change()) {}
 	Call(const Call&) = delete;
 	Call& operator=(const Call&) = delete;
 	~Call() {
@@ -108,6 +108,10 @@ protected:
 		std::uint64_t order = 0;  // ChangeId::order; 0: a GET, or a change without an id
 	};
 
+	bool is_change() const { return kind_ == Kind::set || kind_ == Kind::remove; }
+	// Why no server can execute the call.
+	std::optional<Error> fault() const;
+
 	void expire() override { maker_.expired(*this); }
 	// Ends the operation and resumes the caller.
 	void finish(std::optional<Error> error, async::Loop& loop) {
@@ -127,6 +131,7 @@ protected:
 	bool started_ = false, submitted_ = false, suspended_ = false, done_ = false;
 	std::uint32_t number_ = 0;  // while it is submitted: RequestHeader::number
 	std::string_view key_;
+	std::string_view server_;  // the name of the server that is asked; empty: that of the key
 	Bytes value_;
 	channel::Place place_;
 	bool versioned_ = false;  // the answer shall have the version
@@ -140,9 +145,11 @@ protected:
 	Nanoseconds deadline_ = 0;
 };
 
-// A GET, whose result has a value.
+// A GET, or another request for bytes, whose result has a value.
 class Getting : public Call {
 public:
+	// Asks the server with this name for something else than a key's value.
+	Getting(CallMaker& maker, Kind kind, std::string_view server) : Call(maker, kind, "", {}, {}) { server_ = server; }
 	Getting(CallMaker& maker, std::string_view key, bool versioned) : Call(maker, Kind::get, key, {}, {}) {
 		versioned_ = versioned;
 	}
@@ -177,5 +184,7 @@ inline std::optional<Error> fault_of(std::string_view key) {
 	if (key.size() > key_max) return Error::long_key;
 	return {};
 }
+
+inline std::optional<Error> Call::fault() const { return kind_ == Kind::info ? std::nullopt : fault_of(key_); }
 
 }  // namespace verbena::kv

@@ -95,6 +95,8 @@ public:
 	Call set(std::string_view key, channel::Place value);
 	Getting get(std::string_view key);
 	Call remove(std::string_view key);
+	// The text of INFO (facts.h).
+	Getting info() { return {*this, Call::Kind::info, {}}; }
 
 	// Takes a call of a Router, which gets it back if the connection is lost.
 	void start(Call& call) override;

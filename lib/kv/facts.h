@@ -1,7 +1,7 @@
-// Facts: what a server is, holds and has counted, at one instant. The metrics of kv_server export
-// them (tools/kv_metrics.h).
+// Facts: what a server is, holds and has counted, at one instant. INFO sends them as text
+// (text_of()), and the metrics of kv_server export them (tools/kv_metrics.h).
 //
-// Threads: any; values.
+// Threads: values and pure functions; a FactSource belongs to the server's thread.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct MemoryUse {
 
 struct Facts {
 	std::string version;  // the release; may be empty
-	std::uint64_t identity = 0;  // Hello::identity
+	std::uint64_t identity = 0, features = 0;  // Hello::identity, Hello::features
 	Nanoseconds uptime = 0;
 
 	std::uint64_t clients = 0, clients_peak = 0, clients_failed = 0;
@@ -47,6 +47,19 @@ struct Facts {
 	std::uint64_t waiting = 0, waiting_bytes = 0;  // changes that are not written yet
 	CommitCounters commits;
 	std::string journal_failure;  // one sentence while changes cannot be written, otherwise empty
+};
+
+// The lines "name: value" that INFO sends. Names are in small letters with underscores, values are
+// numbers or words. Requests have a line for each kind and result that has occurred.
+std::string text_of(const Facts& facts);
+
+// The server of a connection, as INFO asks it.
+class FactSource {
+public:
+	virtual Facts facts() const = 0;
+
+protected:
+	~FactSource() = default;
 };
 
 }  // namespace verbena::kv

@@ -65,7 +65,7 @@ protected:
 		auto [ours, theirs] = transports_.connect();
 		auto& served = connections_.emplace_back(std::make_unique<Served>());
 		served->connection =
-			std::make_unique<Connection>(*store_, *changes_, sessions_, std::move(theirs), server_options_, counters_);
+			std::make_unique<Connection>(*store_, *changes_, sessions_, std::move(theirs), server_options_, counters_, facts_);
 		loop_.spawn(serve(*served->connection, served->why));
 		return std::move(ours);
 	}
@@ -103,6 +103,7 @@ protected:
 	channel::testing_tools::TwoTransports transports_{loop_};
 	ServerOptions server_options_;
 	ServerCounters counters_;
+	const FactSource* facts_ = nullptr;  // for the connections of the next clients
 	Sessions sessions_{1};
 	Journal* journal_ = nullptr;  // for the next open(); its store needs a window
 	std::unique_ptr<Store> store_;

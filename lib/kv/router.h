@@ -59,6 +59,11 @@ public:
 		return {*this, Call::Kind::remove, key, {}, {}, expected};
 	}
 
+	// The names of all servers, sorted, and the text of INFO of one of them (facts.h). `server`
+	// must not change until the call is done; it fails with Error::unavailable if this is no server.
+	const std::vector<std::string>& servers() const { return names_; }
+	Getting info(std::string_view server) { return {*this, Call::Kind::info, server}; }
+
 	// The name of the key's server; empty if there is none.
 	std::string_view server_of(std::string_view key) const;
 	// One sentence that says why the key's server was not reached or was lost; may be empty.
@@ -87,6 +92,7 @@ private:
 	friend class Running;
 	Router(Session& session, const ClientOptions& options, const RouterOptions& how);
 	Route* route_of(std::string_view key) const;
+	Route* route_for(const Call& call) const;
 	void adopt(const std::vector<std::string>& names, Nanoseconds patience);
 	Running follow_members();
 

@@ -1,6 +1,6 @@
 // One line of a kv_client script: `SET key value`, `GET key`, `DEL key`, or with versions
-// `GETV key`, `CAS key version value`, `DEL key version`. A key ends at the next space; a value is
-// the rest of the line, with its spaces.
+// `GETV key`, `CAS key version value`, `DEL key version`; `INFO` asks the servers for facts. A key
+// ends at the next space; a value is the rest of the line, with its spaces.
 //
 // Threads: any; a pure function.
 #pragma once
@@ -15,7 +15,7 @@
 namespace verbena::kv {
 
 struct Command {
-	enum class Kind : std::uint8_t { set, get, get_version, remove };
+	enum class Kind : std::uint8_t { set, get, get_version, remove, info };
 	Kind kind = Kind::get;
 	std::string key, value;
 	std::optional<std::uint64_t> expected;  // CAS, and DEL with a version
@@ -55,9 +55,14 @@ inline std::expected<std::optional<Command>, std::string> read_command(std::stri
 			return std::unexpected("CAS needs a key, a version and a value: CAS key version value");
 		return Command{.kind = Kind::set, .key = std::string(*key), .value = std::string(rest), .expected = version};
 	}
+	if (word == "INFO") {
+		if (key) return std::unexpected("INFO stands alone in its line");
+		return Command{.kind = Kind::info, .key = {}, .value = {}};
+	}
 	if (word != "GET" && word != "GETV" && word != "DEL")
 		return std::unexpected("'" + word.substr(0, 20) +
-			"' is no command; use SET key value, GET key, DEL key, GETV key, CAS key version value or DEL key version");
+			"' is no command; use SET key value, GET key, DEL key, GETV key, CAS key version value, DEL key version or "
+			"INFO");
 	if (!key) return std::unexpected(word + " needs a key: " + word + " key");
 	if (rest.data() == nullptr)
 		return Command{.kind = word == "GET" ? Kind::get

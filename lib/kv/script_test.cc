@@ -32,6 +32,12 @@ TEST(KvScript, VersionsAreNumbersBehindTheKey) {
 	EXPECT_EQ(command_of("GETV key").kind, Command::Kind::get_version);
 }
 
+TEST(KvScript, InfoStandsAlone) {
+	EXPECT_EQ(command_of("INFO").kind, Command::Kind::info);
+	EXPECT_EQ(command_of("INFO\r").kind, Command::Kind::info);
+	EXPECT_FALSE(read_command("INFO key"));
+}
+
 TEST(KvScript, AnUnknownOrIncompleteCommandIsAnError) {
 	for (const char* line :
 		{"SET", "SET key", "GET", "DEL", "PUT key value", "GET two keys", "set key value", "CAS", "CAS key",

@@ -60,10 +60,12 @@ struct ServerCounters {
 	RequestMeter meter;  // all requests, by kind and result
 };
 
+class FactSource;
+
 class Connection final : private async::Timer, private Asker {
 public:
 	Connection(Store& store, Changes& changes, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
-		const ServerOptions& options, ServerCounters& counters);
+		const ServerOptions& options, ServerCounters& counters, const FactSource* facts = nullptr);
 	~Connection();
 
 	// Serves the client until its channel has closed. Returns one sentence that says why it closed;
@@ -106,6 +108,7 @@ private:
 	}
 	void get(const RequestHeader& header, bool versioned, std::string_view key);
 	void set(const Request& request, const Changes::Terms& terms);
+	void info(std::uint32_t number);
 	bool finish_written(std::uint32_t number);
 	void begin(Queued request);
 	void begin_queued();
@@ -128,6 +131,7 @@ private:
 	void answer(std::uint32_t number, Status status, std::uint32_t lease = 0, const RemoteMemory* remote = nullptr,
 		std::uint64_t version = any_version);
 	void answer_value(std::uint32_t number, Value value, std::uint64_t version);
+	void answer_copy(std::uint32_t number, Bytes bytes);
 	std::byte* put_answer(AnswerHeader header, std::uint64_t version, std::size_t more);
 
 	Store& store_;
@@ -137,6 +141,7 @@ private:
 	std::unique_ptr<channel::Channel> channel_;
 	ServerOptions options_;
 	ServerCounters& counters_;
+	const FactSource* facts_;  // null: INFO is not supported
 	std::uint32_t eager_max_;  // the server's, or the one that the client has asked for
 	Outbox outbox_;
 	RequestsUnderWay requests_;

@@ -116,6 +116,7 @@ Facts Service::facts() const {
 	const Arena& arena = store_->arena();
 	Facts facts{.version = options_.version,
 		.identity = sessions_->identity(),
+		.features = feature_info,
 		.uptime = monotonic_now() - started_,
 		.clients = counts_.clients.load(std::memory_order_relaxed),
 		.clients_peak = counts_.clients_peak.load(std::memory_order_relaxed),
@@ -192,7 +193,7 @@ void Service::run() {
 }
 
 Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
-	Connection connection(*store_, *changes_, *sessions_, std::move(channel), options_.server, counters_);
+	Connection connection(*store_, *changes_, *sessions_, std::move(channel), options_.server, counters_, this);
 	Served served(connection);
 	open_.push_back(served);
 	const std::uint64_t now = counts_.clients.fetch_add(1, std::memory_order_relaxed) + 1;

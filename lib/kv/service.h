@@ -54,7 +54,7 @@ struct ServiceCounts {
 	std::atomic<std::uint64_t> clients{0}, clients_peak{0}, requests{0}, keys{0}, used_bytes{0}, registrations{0};
 };
 
-class Service {
+class Service final : public FactSource {
 public:
 	explicit Service(ServiceOptions options);
 	~Service();
@@ -76,7 +76,7 @@ public:
 	const ServiceCounts& counts() const { return counts_; }
 	// The loop that serves all clients. While it runs, call facts() and transport() there only.
 	async::Loop& serving_loop() { return io_; }
-	Facts facts() const;
+	Facts facts() const override;
 	channel::RcTransport& transport() { return *transport_; }
 	// The loop that sets up connections. While it runs, call acceptor() there only.
 	async::Loop& setup_loop() { return setup_; }

@@ -69,7 +69,8 @@ std::expected<Request, Malformed> Requests::next() {
 		case Operation::remove: has_value = false; break;
 		case Operation::written:
 		case Operation::release:
-		case Operation::index: has_key = has_value = false; break;
+		case Operation::index:
+		case Operation::info: has_key = has_value = false; break;
 		default: return std::unexpected(Malformed::operation);
 	}
 	if (has_key ? header.key_length == 0 || header.key_length > key_max : header.key_length != 0)

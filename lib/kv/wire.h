@@ -21,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/channel/memory.h"
@@ -68,12 +69,19 @@ struct Hello {
 	// Server: a random number of its content. It is new when the server starts without the content
 	// of an earlier one.
 	std::uint64_t identity = 0;
-	std::uint64_t reserved[2] = {};
+	// Server: the operations that it knows beyond those of the first servers of this version
+	// (feature_info, ...). A client asks no server for an operation that it does not know.
+	std::uint64_t features = 0;
+	std::uint64_t reserved = 0;
 
 	static constexpr std::uint32_t magic_number = 0x564b4256;  // "VBKV"
 	static constexpr std::uint16_t from_client = 1, from_server = 2;
 };
 static_assert(sizeof(Hello) == Hello::bytes);
+
+// The bits of Hello::features, and their names.
+inline constexpr std::uint64_t feature_info = 1;
+inline constexpr std::pair<std::uint64_t, std::string_view> feature_names[] = {{feature_info, "info"}};
 
 inline Bytes bytes_of(const Hello& hello) { return std::as_bytes(std::span(&hello, 1)); }
 // Reads the greeting of the peer, which must be that of `side`.
@@ -88,6 +96,7 @@ enum class Operation : std::uint8_t {
 	remove = 6,
 	release = 7,    // only releases the lease in `release`; has no answer
 	index = 8,      // asks for the right to read the index; once in a connection
+	info = 15,      // asks for facts of the server, as text (facts.h); 9 to 14 have uses in a cluster
 };
 
 // The protocol by which a GET's value shall travel; automatic: by is_eager().

@@ -164,8 +164,18 @@ TEST(KvWire, ALengthThatTheMessageCannotHoldIsRefused) {
 TEST(KvWire, AnOperationThatDoesNotExistIsRefused) {
 	EXPECT_EQ(
 		fault_of(message_of({.operation = static_cast<Operation>(9), .key_length = 1}, "k")), Malformed::operation);
+	EXPECT_EQ(fault_of(message_of({.operation = static_cast<Operation>(16)}, "")), Malformed::operation);
 	EXPECT_EQ(
 		fault_of(message_of({.operation = static_cast<Operation>(0), .key_length = 1}, "k")), Malformed::operation);
+}
+
+TEST(KvWire, AQuestionForFactsIsAHeaderAlone) {
+	const auto request = Requests(message_of({.operation = Operation::info, .number = 3}, "")).next();
+	ASSERT_TRUE(request);
+	EXPECT_EQ(request->header.operation, Operation::info);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::info, .key_length = 1}, "k")), Malformed::key);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::info, .value_length = 1}, "v")), Malformed::value);
+	EXPECT_EQ(fault_of(message_of(with_version({.operation = Operation::info}), "")), Malformed::operation);
 }
 
 TEST(KvWire, ARemoteAddressMustHaveTheLengthOfItsValue) {
