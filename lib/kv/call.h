@@ -66,14 +66,9 @@ protected:
 
 class Call : public async::Waiter, private async::Timer {
 public:
-	enum class Kind : std::uint8_t { get, set, remove, info };
+	enum class Kind : std::uint8_t { get, set, remove, scan, info };
 	Call(CallMaker& maker, Kind kind, std::string_view key, Bytes value, channel::Place place)
-		: maker_(maker),
-		  kind_(kind),
-		  key_(key),
-		  value_(value),
-		  place_(std::move(place)),
-		  attempts_(is_change()) {}
+		: maker_(maker), kind_(kind), key_(key), value_(value), place_(std::move(place)), attempts_(is_change()) {}
 	Call(const Call&) = delete;
 	Call& operator=(const Call&) = delete;
 	~Call() {
@@ -149,7 +144,10 @@ protected:
 class Getting : public Call {
 public:
 	// Asks the server with this name for something else than a key's value.
-	Getting(CallMaker& maker, Kind kind, std::string_view server) : Call(maker, kind, "", {}, {}) { server_ = server; }
+	Getting(CallMaker& maker, Kind kind, std::string_view server, std::string_view key = "", Bytes value = {})
+		: Call(maker, kind, key, value, {}) {
+		server_ = server;
+	}
 	Getting(CallMaker& maker, std::string_view key, bool versioned) : Call(maker, Kind::get, key, {}, {}) {
 		versioned_ = versioned;
 	}
@@ -185,6 +183,9 @@ inline std::optional<Error> fault_of(std::string_view key) {
 	return {};
 }
 
-inline std::optional<Error> Call::fault() const { return kind_ == Kind::info ? std::nullopt : fault_of(key_); }
+inline std::optional<Error> Call::fault() const {
+	const bool may_be_empty = kind_ == Kind::scan || kind_ == Kind::info;
+	return may_be_empty && key_.empty() ? std::nullopt : fault_of(key_);
+}
 
 }  // namespace verbena::kv

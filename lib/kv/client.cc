@@ -42,12 +42,17 @@ std::string Client::why_lost() const {
 void Client::start(Call& call) {
 	const auto refuse = [&](Error error) { call.finish(error, channel_->loop()); };
 	if (const auto fault = call.fault()) return refuse(*fault);
-	if (call.kind_ == Call::Kind::info && (server_.features & feature_info) == 0) return refuse(Error::old_server);
+	if (!knows(call.kind_)) return refuse(Error::old_server);
 	if (call.value_.size() > server_.value_max) return refuse(Error::long_value);
 	call.client_ = this;
 	if (lost_) return give_back(call);
 	if (!waiting_.empty() || under_way_ >= std::min(server_.requests_max, slots_max)) return waiting_.push_back(call);
 	submit(call);
+}
+
+bool Client::knows(Call::Kind kind) const {
+	const std::uint64_t needed = kind == Call::Kind::scan ? feature_scan : kind == Call::Kind::info ? feature_info : 0;
+	return (server_.features & needed) == needed;
 }
 
 // The connection did not complete this call.
@@ -70,6 +75,7 @@ void Client::submit(Call& call) {
 		return (void)read_published(call.number_);
 	if (call.kind_ == Call::Kind::get) return submit_eager(call, Operation::get);
 	if (call.kind_ == Call::Kind::remove) return submit_eager(call, Operation::remove);
+	if (call.kind_ == Call::Kind::scan) return submit_eager(call, Operation::scan);
 	if (call.kind_ == Call::Kind::info) return submit_eager(call, Operation::info);
 
 	if (is_eager(call.key_.size(), call.value_.size())) return submit_eager(call, Operation::set);
@@ -264,6 +270,7 @@ bool Client::handle(const Answer& answer) {
 	if (call != nullptr) call->version_ = answer.version;
 	switch (answer.header.status) {
 		case Status::good:
+			if (call != nullptr && call->kind_ == Call::Kind::scan && !read_page(answer.value)) return false;
 			finish(*slot, call != nullptr && !call->is_change() ? deliver_eager(*call, answer.value) : std::nullopt);
 			break;
 		case Status::missing: finish(*slot, Error::missing); break;

@@ -98,13 +98,7 @@ TEST_F(Info, ManyRequestsForFactsHoldUpNoOtherClient) {
 			for (Answers each(some->bytes()); !each.done(); ++answers) EXPECT_TRUE(each.next().has_value());
 		}
 	}(*raw, std::move(message)));
-	std::uint64_t before = 0, most = 0;  // handled before this turn; the most in one turn
-	loop_.run_until([&] {
-		most = std::max(most, counters_.requests - before);
-		before = counters_.requests;
-		return before >= records;
-	});
-	EXPECT_LE(most, 2 * 64u);
+	EXPECT_LE(most_in_a_turn(records), 2 * 64u);
 	EXPECT_EQ(counters_.malformed, 0u);
 }
 

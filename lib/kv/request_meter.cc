@@ -8,6 +8,7 @@ std::string_view word_of(RequestKind kind) {
 		case RequestKind::set: return "set";
 		case RequestKind::remove: return "del";
 		case RequestKind::index: return "index";
+		case RequestKind::scan: return "scan";
 		case RequestKind::info: return "info";
 		case RequestKind::none:
 		case RequestKind::other: return "other";

@@ -18,8 +18,8 @@
 
 namespace verbena::kv {
 
-enum class RequestKind : std::uint8_t { none, get, set, remove, index, info, other };
-inline constexpr std::size_t request_kinds = 7;
+enum class RequestKind : std::uint8_t { none, get, set, remove, index, scan, info, other };
+inline constexpr std::size_t request_kinds = 8;
 
 // The words by which INFO and the metrics name a kind, and a result.
 std::string_view word_of(RequestKind kind);
@@ -35,6 +35,7 @@ constexpr RequestKind kind_of(Operation operation) {
 		case Operation::set_write: return RequestKind::set;
 		case Operation::remove: return RequestKind::remove;
 		case Operation::index: return RequestKind::index;
+		case Operation::scan: return RequestKind::scan;
 		case Operation::info: return RequestKind::info;
 		case Operation::written:
 		case Operation::release: return RequestKind::none;

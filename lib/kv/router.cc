@@ -91,9 +91,8 @@ Route* Router::route_of(std::string_view key) const {
 
 Route* Router::route_for(const Call& call) const {
 	if (call.server_.empty()) return route_of(call.key_);
-	const auto found = std::ranges::find(routes_, call.server_, [](const auto& each) -> std::string_view {
-		return each->name();
-	});
+	const auto found =
+		std::ranges::find(routes_, call.server_, [](const auto& each) -> std::string_view { return each->name(); });
 	return found == routes_.end() ? nullptr : found->get();
 }
 

@@ -59,10 +59,15 @@ public:
 		return {*this, Call::Kind::remove, key, {}, {}, expected};
 	}
 
-	// The names of all servers, sorted, and the text of INFO of one of them (facts.h). `server`
-	// must not change until the call is done; it fails with Error::unavailable if this is no server.
+	// The names of all servers, and the text of INFO of one of them (facts.h). `server`
+	// must not change until the call is done, which fails with Error::unavailable if there is no
+	// such server.
 	const std::vector<std::string>& servers() const { return names_; }
 	Getting info(std::string_view server) { return {*this, Call::Kind::info, server}; }
+	// A page of keys of one of them (scan.h has the walk over all).
+	Getting scan(std::string_view server, std::string_view prefix, const ScanRequest& request) {
+		return {*this, Call::Kind::scan, server, prefix, bytes_of(request)};
+	}
 
 	// The name of the key's server; empty if there is none.
 	std::string_view server_of(std::string_view key) const;

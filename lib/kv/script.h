@@ -1,6 +1,7 @@
 // One line of a kv_client script: `SET key value`, `GET key`, `DEL key`, or with versions
-// `GETV key`, `CAS key version value`, `DEL key version`; `INFO` asks the servers for facts. A key
-// ends at the next space; a value is the rest of the line, with its spaces.
+// `GETV key`, `CAS key version value`, `DEL key version`. `SCAN` and `SCAN prefix` ask for keys,
+// and `INFO` for facts of the servers. A key ends at the next space; a value is the rest of its
+// line.
 //
 // Threads: any; a pure function.
 #pragma once
@@ -15,7 +16,7 @@
 namespace verbena::kv {
 
 struct Command {
-	enum class Kind : std::uint8_t { set, get, get_version, remove, info };
+	enum class Kind : std::uint8_t { set, get, get_version, remove, scan, info };
 	Kind kind = Kind::get;
 	std::string key, value;
 	std::optional<std::uint64_t> expected;  // CAS, and DEL with a version
@@ -59,10 +60,14 @@ inline std::expected<std::optional<Command>, std::string> read_command(std::stri
 		if (key) return std::unexpected("INFO stands alone in its line");
 		return Command{.kind = Kind::info, .key = {}, .value = {}};
 	}
+	if (word == "SCAN") {
+		if (rest.data() != nullptr) return std::unexpected("SCAN takes at most a prefix, which has no spaces here");
+		return Command{.kind = Kind::scan, .key = std::string(key.value_or("")), .value = {}};
+	}
 	if (word != "GET" && word != "GETV" && word != "DEL")
 		return std::unexpected("'" + word.substr(0, 20) +
-			"' is no command; use SET key value, GET key, DEL key, GETV key, CAS key version value, DEL key version or "
-			"INFO");
+			"' is no command; use SET key value, GET key, DEL key, GETV key, CAS key version value, DEL key version, "
+			"SCAN prefix or INFO");
 	if (!key) return std::unexpected(word + " needs a key: " + word + " key");
 	if (rest.data() == nullptr)
 		return Command{.kind = word == "GET" ? Kind::get

@@ -32,6 +32,13 @@ TEST(KvScript, VersionsAreNumbersBehindTheKey) {
 	EXPECT_EQ(command_of("GETV key").kind, Command::Kind::get_version);
 }
 
+TEST(KvScript, ScanTakesAPrefixOrNone) {
+	EXPECT_EQ(command_of("SCAN").kind, Command::Kind::scan);
+	EXPECT_EQ(command_of("SCAN").key, "");
+	EXPECT_EQ(command_of("SCAN user:").key, "user:");
+	EXPECT_FALSE(read_command("SCAN two words"));
+}
+
 TEST(KvScript, InfoStandsAlone) {
 	EXPECT_EQ(command_of("INFO").kind, Command::Kind::info);
 	EXPECT_EQ(command_of("INFO\r").kind, Command::Kind::info);

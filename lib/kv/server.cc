@@ -13,7 +13,13 @@ using async::Task;
 // a turn.
 constexpr std::size_t records_a_turn = 4096;
 // A record with this operation takes as long as this many others.
-constexpr std::size_t work_of(Operation operation) { return operation == Operation::info ? 64 : 1; }
+constexpr std::size_t work_of(Operation operation) {
+	return operation == Operation::scan ? 256 : operation == Operation::info ? 64 : 1;
+}
+// A page of SCAN ends after this many buckets of the table, bytes or keys, whichever comes first.
+// The bucket in which it ends is there as a whole.
+constexpr std::size_t page_buckets = 512, page_bytes = 16 << 10;
+constexpr std::uint32_t page_keys = 1000;
 
 // The bytes of a header, and of the version if the header says that it follows.
 std::size_t head_bytes(const AnswerHeader& header) {
@@ -91,7 +97,7 @@ Task<std::string> Connection::greet() {
 		.message_max = options_.message_max,
 		.lease_ms = options_.lease_ms,
 		.identity = sessions_.identity(),
-		.features = facts_ == nullptr ? 0 : feature_info};
+		.features = feature_scan | (facts_ == nullptr ? 0 : feature_info)};
 	if (theirs && theirs->eager_max > 0) ours.eager_max = eager_max_ = theirs->eager_max;
 	if (theirs && theirs->message_max > 0) outbox_.limit(std::max(theirs->message_max, 1024u));
 	if (theirs && theirs->client != 0) {
@@ -149,6 +155,7 @@ bool Connection::handle(const Request& request) {
 			if (!channel_->direct() || store_.index() == nullptr) answer(request.header.number, Status::unsupported);
 			else grant_index(request.header.number);
 			break;
+		case Operation::scan: scan(request); break;
 		case Operation::info: info(number); break;
 	}
 	return queue_.size() <= options_.requests_max;
@@ -158,6 +165,22 @@ void Connection::set(const Request& request, const Changes::Terms& terms) {
 	if (request.value.size() > options_.value_max) return answer(request.header.number, Status::too_large);
 	++counters_.eager_sets;
 	changes_.set(change(request.header.number, terms), text_of(request.key), request.value);
+}
+
+void Connection::scan(const Request& request) {
+	const ScanRequest wanted = read_scan_request(request.value);
+	const std::size_t keys_max = std::clamp(wanted.keys_max, 1u, page_keys);
+	const std::string_view prefix = text_of(request.key);
+	std::vector<std::byte> page = begin_page();
+	std::size_t keys = 0;
+	finish_page(page, store_.scan(wanted.from, page_buckets, [&](std::string_view key) {
+		if (key.starts_with(prefix)) {
+			append_key(page, key);
+			++keys;
+		}
+		return keys < keys_max && page.size() < page_bytes;
+	}));
+	answer_copy(request.header.number, page);
 }
 
 void Connection::info(std::uint32_t number) {

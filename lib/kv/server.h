@@ -108,6 +108,7 @@ private:
 	}
 	void get(const RequestHeader& header, bool versioned, std::string_view key);
 	void set(const Request& request, const Changes::Terms& terms);
+	void scan(const Request& request);
 	void info(std::uint32_t number);
 	bool finish_written(std::uint32_t number);
 	void begin(Queued request);

@@ -80,8 +80,9 @@ struct Hello {
 static_assert(sizeof(Hello) == Hello::bytes);
 
 // The bits of Hello::features, and their names.
-inline constexpr std::uint64_t feature_info = 1;
-inline constexpr std::pair<std::uint64_t, std::string_view> feature_names[] = {{feature_info, "info"}};
+inline constexpr std::uint64_t feature_info = 1, feature_scan = 2;
+inline constexpr std::pair<std::uint64_t, std::string_view> feature_names[] = {
+	{feature_info, "info"}, {feature_scan, "scan"}};
 
 inline Bytes bytes_of(const Hello& hello) { return std::as_bytes(std::span(&hello, 1)); }
 // Reads the greeting of the peer, which must be that of `side`.
@@ -96,7 +97,8 @@ enum class Operation : std::uint8_t {
 	remove = 6,
 	release = 7,    // only releases the lease in `release`; has no answer
 	index = 8,      // asks for the right to read the index; once in a connection
-	info = 15,      // asks for facts of the server, as text (facts.h); 9 to 14 have uses in a cluster
+	scan = 10,      // asks for keys that begin with the key, which may be empty (scan_format.h)
+	info = 15,      // asks for facts of the server, as text (facts.h)
 };
 
 // The protocol by which a GET's value shall travel; automatic: by is_eager().
@@ -143,7 +145,7 @@ struct Request {
 	bool versioned = false;  // GET and changes: the answer shall have the version
 	std::uint64_t expected = any_version;  // changes: executed only if the key has this version
 	Bytes key;
-	Bytes value;          // Operation::set
+	Bytes value;          // Operation::set; Operation::scan: a ScanRequest
 	RemoteMemory remote;  // Operation::set_read
 };
 
@@ -191,7 +193,7 @@ struct Answer {
 	// one. 0: the key is missing; or, of a change, it was executed before and its version is not
 	// known.
 	std::uint64_t version = 0;
-	Bytes value;          // Status::good, to a GET
+	Bytes value;          // Status::good, to a GET, SCAN or INFO
 	RemoteMemory remote;  // Status::place, remote and index
 	IndexShape shape;     // Status::index
 };
