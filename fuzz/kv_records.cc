@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "lib/kv/wire.h"
+#include "lib/kv/scan_format.h"
 
 namespace verbena::fuzz {
 namespace {
@@ -60,6 +60,18 @@ void read_answers(kv::Bytes message) {
 	check(begins_with(message, again), "answers are written as they were read");
 }
 
+void read_keys(kv::Bytes message) {
+	const auto page = kv::read_page(message);
+	if (!page) return;
+	std::vector<std::byte> again = kv::begin_page();
+	for (const std::string_view key : page->keys) {
+		check(lies_in(bytes_of(key), message), "keys lie in their page");
+		kv::append_key(again, key);
+	}
+	kv::finish_page(again, page->next);
+	check(std::ranges::equal(again, message), "a page is written as it was read");
+}
+
 }  // namespace
 }  // namespace verbena::fuzz
 
@@ -68,5 +80,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 	(void)verbena::kv::read_hello(message, verbena::kv::Hello::from_client);
 	verbena::fuzz::read_requests(message);
 	verbena::fuzz::read_answers(message);
+	verbena::fuzz::read_keys(message);
 	return 0;
 }

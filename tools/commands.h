@@ -38,6 +38,7 @@ void add_bench_connect(CLI::App& bench, Action& action, const std::string& comma
 void add_bench_scale(CLI::App& bench, Action& action, const std::string& command_line);
 void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_line);
 void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_line);
+void add_kv(CLI::App& app, Action& action);
 void add_check(CLI::App& app, Action& action);
 CLI::App* add_report(CLI::App& app, Action& action, const ProgramWords& program);
 void add_certs(CLI::App& app, Action& action);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program kv_client: executes lines of SET, GET, DEL, SETEX, GETV and CAS at a kv_server. Each
-// file is a client of its own, and all files are executed at the same time.
+// The program kv_client: executes lines of SET, GET, DEL, GETV, CAS, SCAN and INFO at a kv_server.
+// Each file is a client of its own, and all files are executed at the same time.
 //
 // Threads: one loop runs all clients.
 // Errors: a line that fails is reported with its number, and the next ones are executed; exit code
@@ -16,7 +16,7 @@
 
 #include "base/sizes.h"
 #include "lib/discovery/members.h"
-#include "lib/kv/router.h"
+#include "lib/kv/scan.h"
 #include "lib/kv/script.h"
 #include "tools/command_line.h"
 #include "tools/device_options.h"
@@ -114,6 +114,14 @@ private:
 			co_return;
 		}
 		co_await all_set(0);
+		if (command.kind == kv::Command::Kind::scan) {
+			co_await print_keys(number, command.key);
+			co_return;
+		}
+		if (command.kind == kv::Command::Kind::info) {
+			co_await print_info(number);
+			co_return;
+		}
 		if (command.expected) {
 			co_await change_if(number, command);
 			co_return;
@@ -149,6 +157,34 @@ private:
 		else if (!done) complain(number, command.key, done.error());
 		else if (sets && !alone_) fmt::print("{}:{}: {}\n", name_, number, *done);
 		else if (sets) fmt::print("{}\n", *done);
+	}
+
+	// Prints each key with this prefix; of several servers, those that answer.
+	async::Task<void> print_keys(std::size_t number, const std::string& prefix) {
+		kv::Scan scan(*router_, prefix);
+		while (!scan.done()) {
+			const auto keys = co_await scan.next();
+			if (!keys) {
+				complain(number, fmt::format("{}: {}", scan.server(), kv::sentence_of(keys.error())));
+				scan.skip();
+				continue;
+			}
+			for (const std::string& key : *keys) {
+				if (!alone_) fmt::print("{}:{}: ", name_, number);
+				fmt::print("{}\n", key);
+			}
+		}
+	}
+
+	// Prints the facts of each server, with its name before them.
+	async::Task<void> print_info(std::size_t number) {
+		// The list may change meanwhile.
+		const std::vector<std::string> servers = router_->servers();
+		for (const std::string& server : servers) {
+			auto text = co_await router_->info(server);
+			if (text) fmt::print("server: {}\n{}", server, kv::text_of(text->bytes()));
+			else complain(number, fmt::format("{}: {}", server, kv::sentence_of(text.error())));
+		}
 	}
 
 	// Waits until at most `most` SETs are under way.
@@ -264,7 +300,7 @@ int run(Options options) {
 int main(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
-	CLI::App app("Executes SET, GET, DEL, SETEX, GETV and CAS lines at a kv_server.", "kv_client");
+	CLI::App app("Executes SET, GET, DEL, SETEX, GETV, CAS, SCAN and INFO lines at a kv_server.", "kv_client");
 	app.footer(
 		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt "
 		"Client2.txt\n"
@@ -276,7 +312,8 @@ int main(int argc, char** argv) {
 		"value.\n"
 		"CAS key version value and DEL key version change a key that has this version (0: is "
 		"missing);\n"
-		"CAS prints the new one. A line that\n"
+		"CAS prints the new one. SCAN prints all keys, SCAN prefix those that begin with it, each at least once. INFO "
+		"prints facts of each server: keys, memory, requests and more. A line that\n"
 		"fails is reported with its number, and the next ones are executed.\n"
 		"Exit codes: 0 success, 1 a line failed or the server is not reachable, 2 wrong usage.");
 	app.add_option("server", options.server,

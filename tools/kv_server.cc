@@ -7,6 +7,7 @@
 #include "lib/kv/service.h"
 #include "tools/command_line.h"
 #include "tools/exception_reason.h"
+#include "tools/kv_metrics.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
 #include "tools/server_program.h"
@@ -18,6 +19,7 @@ struct Options : verbena::tools::ServerOptions {
 	verbena::kv::ServerOptions server;
 	std::string memory = "1G", eager_max = "4096", value_max = "64M", one_sided = "0";
 	std::string data, join, name;
+	std::string metrics, metrics_json;
 	std::uint32_t join_lease_s = 5;
 	bool print_config = false, salvage = false, evict = false;
 };
@@ -25,6 +27,26 @@ struct Options : verbena::tools::ServerOptions {
 int fail(const std::string& text) {
 	fmt::print(stderr, "kv_server: {}\n", text);
 	return 1;
+}
+
+// Serves until a signal ends the service, with its metrics.
+std::expected<void, std::string> serve(const Options& options, verbena::kv::Service& service) {
+	using namespace verbena;
+	tools::KvMetrics of_server(service);
+	const auto collect = [&] { return of_server.families(); };
+	std::unique_ptr<metrics::Endpoint> endpoint;
+	std::optional<metrics::JsonWriter> writer;
+	if (!options.metrics.empty()) {
+		auto opened = metrics::Endpoint::open(options.metrics, collect, [&] { return of_server.health(); });
+		if (!opened) return std::unexpected(opened.error());
+		endpoint = std::move(*opened);
+		fmt::print("kv_server: metrics at port {}, /metrics and /health\n", endpoint->port());
+	}
+	if (!options.metrics_json.empty()) writer.emplace(options.metrics_json, collect);
+	std::fflush(stdout);
+	service.run();
+	of_server.ended();
+	return {};
 }
 
 int run(const Options& options) {
@@ -69,6 +91,8 @@ int run(const Options& options) {
 		.data = options.data,
 		.salvage = options.salvage,
 		.evict = options.evict,
+		.version = VERBENA_VERSION,
+		.timed = !options.metrics.empty() || !options.metrics_json.empty(),
 		.complain = [](const std::string& what) { fmt::print(stderr, "kv_server: {}\n", what); }};
 	if (options.print_config) {
 		for (const auto& [name, value] : kv::describe(service_options)) fmt::print("{} = {}\n", name, value);
@@ -87,8 +111,7 @@ int run(const Options& options) {
 	if (join)
 		fmt::print(
 			"kv_server: joined {} as {} (a cache: values do not move with their keys)\n", options.join, service.name());
-	std::fflush(stdout);
-	service.run();
+	if (auto served = serve(options, service); !served) return fail(served.error());
 	const kv::ServerCounters& counters = service.counters();
 	fmt::print(
 		"kv_server: {} clients at most, {} requests; SETs: {} eager, {} read, {} written, {} refused; GETs: {} eager, "
@@ -109,6 +132,7 @@ void add_options(CLI::App& app, Options& options) {
 	app.footer(
 		"Examples:\n  kv_server\n  kv_server --port 4000 --memory 4G --eager-max 16K\n  kv_server --one-sided 64M\n"
 		"  kv_server --data /var/lib/kv\n"
+		"  kv_server --metrics 9401\n"
 		"  kv_server --join etcd://127.0.0.1:2379/kv --listen 10.0.0.1\n"
 		"  kv_server --listen 127.0.0.1 --rx-depth 6000 --tx-depth 6000\n"
 		"  kv_server --ca ca.pem --cert server.pem --key server.key\n"
@@ -178,6 +202,12 @@ void add_options(CLI::App& app, Options& options) {
 		->type_name("DIR");
 	app.add_flag("--salvage", options.salvage,
 		"Start although records in the folder of --data are damaged or missing: drop these, and print them");
+	app.add_option("--metrics", options.metrics,
+		   "Serve metrics for Prometheus at this address, under /metrics, and the server's health under /health; "
+		   "without HOST only to this host")
+		->type_name("[HOST:]PORT");
+	app.add_option("--metrics-json", options.metrics_json, "Write the metrics as JSON, each second and at the end")
+		->type_name("FILE");
 	app.add_flag("--print-config", options.print_config, "Print all limits in use, and exit");
 	add_device_and_trust(app, options);
 }

@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
 		"  verbena bench connect                   connections a second by rdma_cm\n"
 		"  verbena bench scale --clients 10,1000   many clients of one server at once\n"
 		"  verbena bench kv --crossover            the key-value store: eager against rendezvous\n"
+		"  verbena kv info 127.0.0.1               what a key-value server holds and has counted\n"
 		"  verbena check rows.csv --strict         check whether the rows of a table can be true\n"
 		"Exit codes: 0 success, 1 failure, 2 wrong usage, 3 data that cannot be true.");
 
@@ -62,6 +63,7 @@ int main(int argc, char** argv) {
 	add_bench_scale(*bench, action, command_line);
 	add_bench_rpc(*bench, action, command_line);
 	add_bench_kv(*bench, action, command_line);
+	add_kv(app, action);
 	add_check(app, action);
 	const CLI::App* const report = add_report(app, action, program);
 	add_certs(app, action);

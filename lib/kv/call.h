@@ -86,7 +86,7 @@ protected:
 
 class Call : public async::Waiter, private async::Timer {
 public:
-	enum class Kind : std::uint8_t { get, set, remove };
+	enum class Kind : std::uint8_t { get, set, remove, scan, info };
 	Call(CallMaker& maker, Kind kind, std::string_view key, Bytes value, channel::Place place, SetOptions options = {})
 		: maker_(maker),
 		  kind_(kind),
@@ -94,7 +94,7 @@ public:
 		  key_(key),
 		  value_(value),
 		  place_(std::move(place)),
-		  attempts_(kind != Kind::get) {}
+		  attempts_(is_change()) {}
 	Call(const Call&) = delete;
 	Call& operator=(const Call&) = delete;
 	~Call() {
@@ -136,6 +136,10 @@ protected:
 		std::uint64_t order = 0;  // ChangeId::order; 0: a GET, or a change without an id
 	};
 
+	bool is_change() const { return kind_ == Kind::set || kind_ == Kind::remove; }
+	// Why no server can execute the call.
+	std::optional<Error> fault() const;
+
 	void expire() override { maker_.expired(*this); }
 	// Ends the operation and resumes the caller.
 	void finish(std::optional<Error> error, async::Loop& loop) {
@@ -158,6 +162,7 @@ protected:
 	std::uint32_t ttl_ms_ = 0;  // SetOptions::ttl_ms
 	std::uint32_t number_ = 0;  // while it is submitted: RequestHeader::number
 	std::string_view key_;
+	std::string_view server_;  // the name of the server that is asked; empty: that of the key
 	Bytes value_;
 	channel::Place place_;
 	bool versioned_ = false;  // the answer shall have the version
@@ -171,9 +176,14 @@ protected:
 	Nanoseconds deadline_ = 0;
 };
 
-// A GET, whose result has a value.
+// A GET, or another request for bytes, whose result has a value.
 class Getting : public Call {
 public:
+	// Asks the server with this name for something else than a key's value.
+	Getting(CallMaker& maker, Kind kind, std::string_view server, std::string_view key = "", Bytes value = {})
+		: Call(maker, kind, key, value, {}) {
+		server_ = server;
+	}
 	Getting(CallMaker& maker, std::string_view key, bool versioned) : Call(maker, Kind::get, key, {}, {}) {
 		versioned_ = versioned;
 	}
@@ -207,6 +217,11 @@ inline std::optional<Error> fault_of(std::string_view key) {
 	if (key.empty()) return Error::empty_key;
 	if (key.size() > key_max) return Error::long_key;
 	return {};
+}
+
+inline std::optional<Error> Call::fault() const {
+	const bool may_be_empty = kind_ == Kind::scan || kind_ == Kind::info;
+	return may_be_empty && key_.empty() ? std::nullopt : fault_of(key_);
 }
 
 }  // namespace verbena::kv

@@ -110,6 +110,16 @@ void Changes::forget(const Asker& asker) {
 	});
 }
 
+// Commits the changes that the journal has, and measures that.
+bool Changes::write() {
+	const Nanoseconds began = monotonic_now();
+	const bool written = journal_->commit();
+	commits_.durations.record(monotonic_now() - began);
+	commits_.failed += written ? 0 : 1;
+	commits_.changes += written ? store_.window().size() : 0;
+	return written;
+}
+
 void Changes::commit() {
 	ChangeWindow& window = store_.window();
 	if (window.empty()) return;
@@ -124,8 +134,7 @@ void Changes::commit() {
 		if (ticket.asker == nullptr) return;
 		ticket.asker->decided(ticket.number, status, ticket.versioned ? change.version : any_version);
 	};
-	if (journal_->commit())
-		return store_.hold(window.end(), [&](const Change& change) { decide(change, change.status); });
+	if (write()) return store_.hold(window.end(), [&](const Change& change) { decide(change, change.status); });
 	store_.drop(window.begin(), [&](const Change& change) {
 		const Ticket& ticket = change.ticket;
 		if (change.kind != Change::Kind::none && ticket.order != 0) sessions_.undo(ticket.client, ticket.order);

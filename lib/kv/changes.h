@@ -18,12 +18,20 @@
 // Invariants: no answer leaves that depends on a change which is not held.
 #pragma once
 
+#include "base/duration_buckets.h"
 #include "lib/async/loop.h"
 #include "lib/kv/journal.h"
 #include "lib/kv/sessions.h"
 #include "lib/kv/store.h"
 
 namespace verbena::kv {
+
+// Totals of the journal's transactions.
+struct CommitCounters {
+	DurationBuckets durations;  // those of failed ones, too
+	std::uint64_t failed = 0;  // transactions that wrote nothing
+	std::uint64_t changes = 0;  // changes, and answers that waited for them, in all others
+};
 
 class Changes final : public async::TurnEnd {
 public:
@@ -75,6 +83,7 @@ public:
 	bool expire();
 	// Changes that were executed before and arrived again.
 	std::uint64_t repeated() const { return repeated_; }
+	const CommitCounters& commits() const { return commits_; }
 
 	// TurnEnd
 	void turn_ends() override { commit(); }
@@ -83,6 +92,7 @@ private:
 	static Ticket ticket_of(const Request& request);
 	void keep(const Request& request);
 	void wait();
+	bool write();
 	void answer(const Request& request, Status status, bool waits, std::uint64_t version = 0);
 	static void answer_now(const Request& request, Status status, std::uint64_t version = 0);
 	void store(const Request& request, Value value);
@@ -92,6 +102,7 @@ private:
 	Sessions& sessions_;
 	Journal* journal_;
 	std::uint64_t repeated_ = 0;
+	CommitCounters commits_;
 };
 
 }  // namespace verbena::kv

@@ -42,12 +42,18 @@ std::string Client::why_lost() const {
 // Refuses the call, submits it, or lets it wait for a slot.
 void Client::start(Call& call) {
 	const auto refuse = [&](Error error) { call.finish(error, channel_->loop()); };
-	if (const auto fault = fault_of(call.key_)) return refuse(*fault);
+	if (const auto fault = call.fault()) return refuse(*fault);
+	if (!knows(call.kind_)) return refuse(Error::old_server);
 	if (call.value_.size() > server_.value_max) return refuse(Error::long_value);
 	call.client_ = this;
 	if (lost_) return give_back(call);
 	if (!waiting_.empty() || under_way_ >= std::min(server_.requests_max, slots_max)) return waiting_.push_back(call);
 	submit(call);
+}
+
+bool Client::knows(Call::Kind kind) const {
+	const std::uint64_t needed = kind == Call::Kind::scan ? feature_scan : kind == Call::Kind::info ? feature_info : 0;
+	return (server_.features & needed) == needed;
 }
 
 // The connection did not complete this call.
@@ -70,6 +76,8 @@ void Client::submit(Call& call) {
 		return (void)read_published(call.number_);
 	if (call.kind_ == Call::Kind::get) return submit_eager(call, Operation::get);
 	if (call.kind_ == Call::Kind::remove) return submit_eager(call, Operation::remove);
+	if (call.kind_ == Call::Kind::scan) return submit_eager(call, Operation::scan);
+	if (call.kind_ == Call::Kind::info) return submit_eager(call, Operation::info);
 
 	if (is_eager(call.key_.size(), call.value_.size())) return submit_eager(call, Operation::set);
 	const auto fail = [&](Error error) { finish(*slot_of(call.number_), error); };
@@ -97,8 +105,8 @@ void Client::submit(Call& call) {
 // not empty, it follows in the same message from where it lies, without a copy.
 std::byte* Client::put_request(RequestHeader header, const Call& call, std::size_t more, Bytes body) {
 	header.key_length = static_cast<std::uint16_t>(call.key_.size());
-	const bool identified = call.ordered_.order != 0 && call.kind_ != Call::Kind::get;
-	const bool expects = call.versioned_ && call.kind_ != Call::Kind::get;
+	const bool identified = call.ordered_.order != 0 && call.is_change();
+	const bool expects = call.versioned_ && call.is_change();
 	if (identified) header = with_id(header);
 	if (call.versioned_) header = with_version(header);
 	if (call.ttl_ms_ != 0) header = with_ttl(header);
@@ -270,8 +278,8 @@ bool Client::handle(const Answer& answer) {
 	if (call != nullptr) call->version_ = answer.version;
 	switch (answer.header.status) {
 		case Status::good:
-			finish(*slot,
-				call != nullptr && call->kind_ == Call::Kind::get ? deliver_eager(*call, answer.value) : std::nullopt);
+			if (call != nullptr && call->kind_ == Call::Kind::scan && !read_page(answer.value)) return false;
+			finish(*slot, call != nullptr && !call->is_change() ? deliver_eager(*call, answer.value) : std::nullopt);
 			break;
 		case Status::missing: finish(*slot, Error::missing); break;
 		case Status::full: finish(*slot, Error::full); break;

@@ -38,6 +38,7 @@
 #include "lib/kv/index_format.h"
 #include "lib/kv/outbox.h"
 #include "lib/kv/running.h"
+#include "lib/kv/scan_format.h"
 
 namespace verbena::kv {
 
@@ -96,6 +97,13 @@ public:
 	Call set(std::string_view key, channel::Place value, SetOptions options = {});
 	Getting get(std::string_view key);
 	Call remove(std::string_view key);
+	// A page of keys with this prefix (scan.h), as bytes of scan_format.h. The request must not
+	// change until that is done.
+	Getting scan(std::string_view prefix, const ScanRequest& request) {
+		return {*this, Call::Kind::scan, {}, prefix, bytes_of(request)};
+	}
+	// The text of INFO (facts.h).
+	Getting info() { return {*this, Call::Kind::info, {}}; }
 
 	// Takes a call of a Router, which gets it back if the connection is lost.
 	void start(Call& call) override;
@@ -149,6 +157,7 @@ private:
 		const Published& published);
 
 	void expired(Call&) override { check(false, "a call of a Client has no deadline"); }
+	bool knows(Call::Kind kind) const;
 	void submit(Call& call);
 	void submit_eager(Call& call, Operation operation);
 	Running set_by_read(std::uint32_t number, channel::Place place);

@@ -14,6 +14,7 @@ std::string_view sentence_of(Error error) {
 		case Error::disk: return "the server could not write the change to its disk; nothing has changed";
 		case Error::unsupported:
 			return "rendezvous needs an RDMA connection, and this one is over TCP; use the protocol eager or auto";
+		case Error::old_server: return "the server is of an earlier version, which does not know this operation";
 		case Error::no_memory: return "this process has no registered memory left; have fewer large values under way";
 		case Error::lost: return "the connection is lost; whether the store has changed is unknown";
 		case Error::unavailable: return "the server could not be reached in time; nothing has changed";

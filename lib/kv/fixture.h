@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -65,8 +66,8 @@ protected:
 	std::unique_ptr<channel::Channel> connect_without_greeting() {
 		auto [ours, theirs] = transports_.connect();
 		auto& served = connections_.emplace_back(std::make_unique<Served>());
-		served->connection =
-			std::make_unique<Connection>(*store_, *changes_, sessions_, std::move(theirs), server_options_, counters_);
+		served->connection = std::make_unique<Connection>(
+			*store_, *changes_, sessions_, std::move(theirs), server_options_, counters_, facts_);
 		loop_.spawn(serve(*served->connection, served->why));
 		return std::move(ours);
 	}
@@ -96,6 +97,17 @@ protected:
 		return ours;
 	}
 
+	// Runs the loop until the server has handled this many requests. Returns the most in one turn.
+	std::uint64_t most_in_a_turn(std::uint64_t requests) {
+		std::uint64_t before = 0, most = 0;
+		loop_.run_until([&] {
+			most = std::max(most, counters_.requests - before);
+			before = counters_.requests;
+			return before >= requests;
+		});
+		return most;
+	}
+
 	struct Served {
 		std::unique_ptr<Connection> connection;
 		std::string why;  // why the connection ended
@@ -104,6 +116,7 @@ protected:
 	channel::testing_tools::TwoTransports transports_{loop_};
 	ServerOptions server_options_;
 	ServerCounters counters_;
+	const FactSource* facts_ = nullptr;  // for the connections of the next clients
 	Sessions sessions_{1};
 	Journal* journal_ = nullptr;  // for the next open(); its store needs a window
 	std::unique_ptr<Store> store_;

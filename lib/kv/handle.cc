@@ -36,7 +36,8 @@ int Handle::fail(Error error, std::string_view key) {
 		case Error::full: return KV_FULL;
 		case Error::changed: return KV_CHANGED;
 		case Error::disk: return KV_DISK;
-		case Error::unsupported: return KV_UNSUPPORTED;
+		case Error::unsupported:
+		case Error::old_server: return KV_UNSUPPORTED;
 		case Error::no_memory: return KV_NO_MEMORY;
 		case Error::lost: return KV_LOST;
 		case Error::unavailable: return KV_UNAVAILABLE;

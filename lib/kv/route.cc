@@ -79,7 +79,7 @@ Route::~Route() {
 
 void Route::start(Call& call) {
 	call.keeper_ = this;
-	if (call.kind_ != Call::Kind::get) {
+	if (call.is_change()) {
 		if (how_.retry) call.ordered_.order = ++last_order_;
 		changes_.push_back(call.ordered_);
 	} else {

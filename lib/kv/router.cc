@@ -90,6 +90,13 @@ Route* Router::route_of(std::string_view key) const {
 	return routes_.empty() ? nullptr : routes_[owner_of(names_, key)].get();
 }
 
+Route* Router::route_for(const Call& call) const {
+	if (call.server_.empty()) return route_of(call.key_);
+	const auto found =
+		std::ranges::find(routes_, call.server_, [](const auto& each) -> std::string_view { return each->name(); });
+	return found == routes_.end() ? nullptr : found->get();
+}
+
 std::string_view Router::server_of(std::string_view key) const {
 	const Route* const route = route_of(key);
 	return route == nullptr ? std::string_view() : route->name();
@@ -109,18 +116,19 @@ bool Router::leaves_registered(std::string_view key, std::size_t value) const {
 // Operations.
 
 void Router::start(Call& call) {
-	if (const auto fault = fault_of(call.key_)) return call.finish(*fault, session_.loop());
+	if (const auto fault = call.fault()) return call.finish(*fault, session_.loop());
 	if (call.value_.size() > value_max) return call.finish(Error::long_value, session_.loop());
 	if (call.deadline_ != 0) session_.loop().schedule(call, call.deadline_);
 	else call.deadline_ = how_.timeout == never ? never : session_.loop().now() + how_.timeout;
-	if (Route* const route = route_of(call.key_); route != nullptr) route->start(call);
+	if (Route* const route = route_for(call); route != nullptr) route->start(call);
 	else place_again(call);
 }
 
 // The call is older than others of the route, so it gets a timer of its own.
 void Router::place_again(Call& call) {
 	session_.loop().schedule(call, call.deadline_);
-	if (Route* const route = route_of(call.key_); route != nullptr) return route->start(call);
+	if (Route* const route = route_for(call); route != nullptr) return route->start(call);
+	if (!call.server_.empty()) return call.finish(Error::unavailable, session_.loop());
 	call.keeper_ = nullptr;
 	homeless_.push_back(call);
 }

@@ -65,6 +65,16 @@ public:
 	// The maker of calls that are begun without a coroutine (submission.h).
 	CallMaker& maker() { return *this; }
 
+	// The names of all servers, and the text of INFO of one of them (facts.h). `server`
+	// must not change until the call is done, which fails with Error::unavailable if there is no
+	// such server.
+	const std::vector<std::string>& servers() const { return names_; }
+	Getting info(std::string_view server) { return {*this, Call::Kind::info, server}; }
+	// A page of keys of one of them (scan.h has the walk over all).
+	Getting scan(std::string_view server, std::string_view prefix, const ScanRequest& request) {
+		return {*this, Call::Kind::scan, server, prefix, bytes_of(request)};
+	}
+
 	// The name of the key's server; empty if there is none.
 	std::string_view server_of(std::string_view key) const;
 	// One sentence that says why the key's server was not reached or was lost; may be empty.
@@ -93,6 +103,7 @@ private:
 	friend class Running;
 	Router(Session& session, const ClientOptions& options, const RouterOptions& how);
 	Route* route_of(std::string_view key) const;
+	Route* route_for(const Call& call) const;
 	void adopt(const std::vector<std::string>& names, Nanoseconds patience);
 	Running follow_members();
 

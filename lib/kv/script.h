@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line of a kv_client script: `SET key value`, `GET key`, `DEL key`, with a time to live
-// `SETEX key time value`, or with versions `GETV key`, `CAS key version value`, `DEL key version`.
-// A key ends at the next space; a value is the rest of the line, with its spaces.
+// One line of a kv_client script: `SET key value`, `GET key`, `DEL key`, or with versions
+// `GETV key`, `CAS key version value`, `DEL key version`. `SCAN` and `SCAN prefix` ask for keys,
+// and `INFO` for facts of the servers. A key ends at the next space; a value is the rest of its
+// line.
 //
 // Threads: any; a pure function.
 #pragma once
@@ -17,7 +18,7 @@
 namespace verbena::kv {
 
 struct Command {
-	enum class Kind : std::uint8_t { set, get, get_version, remove };
+	enum class Kind : std::uint8_t { set, get, get_version, remove, scan, info };
 	Kind kind = Kind::get;
 	std::string key, value;
 	std::optional<std::uint64_t> expected;  // CAS, and DEL with a version
@@ -80,11 +81,18 @@ inline std::expected<std::optional<Command>, std::string> read_command(std::stri
 			return std::unexpected("CAS needs a key, a version and a value: CAS key version value");
 		return Command{.kind = Kind::set, .key = std::string(*key), .value = std::string(rest), .expected = version};
 	}
+	if (word == "INFO") {
+		if (key) return std::unexpected("INFO stands alone in its line");
+		return Command{.kind = Kind::info, .key = {}, .value = {}};
+	}
+	if (word == "SCAN") {
+		if (rest.data() != nullptr) return std::unexpected("SCAN takes at most a prefix, which has no spaces here");
+		return Command{.kind = Kind::scan, .key = std::string(key.value_or("")), .value = {}};
+	}
 	if (word != "GET" && word != "GETV" && word != "DEL")
 		return std::unexpected("'" + word.substr(0, 20) +
-			"' is no command; use SET key value, GET key, DEL key, SETEX key time value, GETV key, CAS key version "
-			"value "
-			"or DEL key version");
+			"' is no command; use SET key value, GET key, DEL key, SETEX key time value, GETV key, CAS key version value, DEL key version, "
+			"SCAN prefix or INFO");
 	if (!key) return std::unexpected(word + " needs a key: " + word + " key");
 	if (rest.data() == nullptr)
 		return Command{.kind = word == "GET" ? Kind::get

@@ -51,6 +51,19 @@ TEST(KvScript, SetexHasATimeBetweenKeyAndValue) {
 		EXPECT_FALSE(read_command(line)) << line;
 }
 
+TEST(KvScript, ScanTakesAPrefixOrNone) {
+	EXPECT_EQ(command_of("SCAN").kind, Command::Kind::scan);
+	EXPECT_EQ(command_of("SCAN").key, "");
+	EXPECT_EQ(command_of("SCAN user:").key, "user:");
+	EXPECT_FALSE(read_command("SCAN two words"));
+}
+
+TEST(KvScript, InfoStandsAlone) {
+	EXPECT_EQ(command_of("INFO").kind, Command::Kind::info);
+	EXPECT_EQ(command_of("INFO\r").kind, Command::Kind::info);
+	EXPECT_FALSE(read_command("INFO key"));
+}
+
 TEST(KvScript, AnUnknownOrIncompleteCommandIsAnError) {
 	for (const char* line :
 		{"SET", "SET key", "GET", "DEL", "PUT key value", "GET two keys", "set key value", "CAS", "CAS key",

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lib/kv/facts.h"
+
 namespace verbena::kv {
 namespace {
 
@@ -11,6 +13,14 @@ using async::Task;
 // A message may have millions of records without an answer: after this many, the other clients have
 // a turn.
 constexpr std::size_t records_a_turn = 4096;
+// A record with this operation takes as long as this many others.
+constexpr std::size_t work_of(Operation operation) {
+	return operation == Operation::scan ? 256 : operation == Operation::info ? 64 : 1;
+}
+// A page of SCAN ends after this many buckets of the table, bytes or keys, whichever comes first.
+// The bucket in which it ends is there as a whole.
+constexpr std::size_t page_buckets = 512, page_bytes = 16 << 10;
+constexpr std::uint32_t page_keys = 1000;
 
 // The bytes of a header, and of the version if the header says that it follows.
 std::size_t head_bytes(const AnswerHeader& header) {
@@ -27,15 +37,17 @@ std::byte* write_answer(std::byte* at, const AnswerHeader& header, std::uint64_t
 }  // namespace
 
 Connection::Connection(Store& store, Changes& changes, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
-	const ServerOptions& options, ServerCounters& counters)
+	const ServerOptions& options, ServerCounters& counters, const FactSource* facts)
 	: store_(store),
 	  changes_(changes),
 	  sessions_(sessions),
 	  channel_(std::move(channel)),
 	  options_(options),
 	  counters_(counters),
+	  facts_(facts),
 	  eager_max_(options.eager_max),
-	  outbox_(*channel_, options.message_max) {}
+	  outbox_(*channel_, options.message_max),
+	  requests_(counters.meter) {}
 
 Connection::~Connection() {
 	channel_->loop().cancel(*this);
@@ -46,13 +58,17 @@ Connection::~Connection() {
 Task<std::string> Connection::serve() {
 	std::string why = co_await greet();
 	if (why.empty()) {
-		while (true) {
+		for (std::size_t handled = 0;;) {
 			auto message = co_await channel_->receive();
 			if (!message) break;
-			std::size_t handled = 0;
+			arrived_ = counters_.meter.arrival();
 			for (Requests requests(message->bytes()); why.empty() && !requests.done();) {
-				if (++handled % records_a_turn == 0) co_await async::NextTurn(channel_->loop());
+				if (handled >= records_a_turn) {
+					handled = 0;
+					co_await async::NextTurn(channel_->loop());
+				}
 				const auto request = requests.next();
+				handled += request ? work_of(request->header.operation) : 1;
 				if (!request) why = "a client breaks the protocol: " + std::string(name_of(request.error()));
 				else if (!handle(*request)) why = "a client breaks the protocol: a request out of place";
 				// Backpressure: the answers to one message can be much longer than the message.
@@ -81,7 +97,8 @@ Task<std::string> Connection::greet() {
 		.requests_max = options_.requests_max,
 		.message_max = options_.message_max,
 		.lease_ms = options_.lease_ms,
-		.identity = sessions_.identity()};
+		.identity = sessions_.identity(),
+		.features = feature_scan | (facts_ == nullptr ? 0 : feature_info)};
 	if (theirs && theirs->eager_max > 0) ours.eager_max = eager_max_ = theirs->eager_max;
 	if (theirs && theirs->message_max > 0) outbox_.limit(std::max(theirs->message_max, 1024u));
 	if (theirs && theirs->client != 0) {
@@ -116,6 +133,7 @@ bool Connection::handle(const Request& request) {
 		terms.order = request.id->order;
 	}
 	const std::uint32_t number = request.header.number;
+	requests_.begin(number, kind_of(request.header.operation), arrived_);
 	switch (request.header.operation) {
 		case Operation::get: get(request.header, request.versioned, text_of(request.key)); break;
 		case Operation::set: set(request, terms); break;
@@ -138,6 +156,8 @@ bool Connection::handle(const Request& request) {
 			if (!channel_->direct() || store_.index() == nullptr) answer(request.header.number, Status::unsupported);
 			else grant_index(request.header.number);
 			break;
+		case Operation::scan: scan(request); break;
+		case Operation::info: info(number); break;
 	}
 	return queue_.size() <= options_.requests_max;
 }
@@ -146,6 +166,28 @@ void Connection::set(const Request& request, const Changes::Terms& terms) {
 	if (request.value.size() > options_.value_max) return answer(request.header.number, Status::too_large);
 	++counters_.eager_sets;
 	changes_.set(change(request.header.number, terms), text_of(request.key), request.value);
+}
+
+void Connection::scan(const Request& request) {
+	const ScanRequest wanted = read_scan_request(request.value);
+	const std::size_t keys_max = std::clamp(wanted.keys_max, 1u, page_keys);
+	const std::string_view prefix = text_of(request.key);
+	std::vector<std::byte> page = begin_page();
+	std::size_t keys = 0;
+	finish_page(page, store_.scan(wanted.from, page_buckets, [&](std::string_view key) {
+		if (key.starts_with(prefix)) {
+			append_key(page, key);
+			++keys;
+		}
+		return keys < keys_max && page.size() < page_bytes;
+	}));
+	answer_copy(request.header.number, page);
+}
+
+void Connection::info(std::uint32_t number) {
+	if (facts_ == nullptr) return answer(number, Status::unsupported);
+	const std::string text = text_of(facts_->facts());
+	answer_copy(number, bytes_of(std::string_view(text)));
 }
 
 // Answers a GET at once, or begins or queues its rendezvous.
@@ -181,16 +223,26 @@ std::byte* Connection::put_answer(AnswerHeader header, std::uint64_t version, st
 void Connection::answer(
 	std::uint32_t number, Status status, std::uint32_t lease, const RemoteMemory* remote, std::uint64_t version) {
 	++counters_.answers;
+	requests_.end(number, status);
 	const AnswerHeader header{
 		.status = status, .number = number, .value_length = remote == nullptr ? 0 : remote->length, .lease = lease};
 	std::byte* const at = put_answer(header, version, remote == nullptr ? 0 : sizeof *remote);
 	if (remote != nullptr) std::memcpy(at, remote, sizeof *remote);
 }
 
+void Connection::answer_copy(std::uint32_t number, Bytes bytes) {
+	++counters_.answers;
+	requests_.end(number, Status::good);
+	const AnswerHeader header{
+		.status = Status::good, .number = number, .value_length = static_cast<std::uint32_t>(bytes.size())};
+	std::memcpy(put_answer(header, any_version, bytes.size()), bytes.data(), bytes.size());
+}
+
 // Copies a short value into a message that has other answers; sends a long one from where it is.
 void Connection::answer_value(std::uint32_t number, Value value, std::uint64_t version) {
 	++counters_.answers;
 	++counters_.eager_gets;
+	requests_.end(number, Status::good);
 	AnswerHeader header{.status = Status::good, .number = number, .value_length = value.size()};
 	const Bytes bytes = value.bytes();
 	if (outbox_.takes(sizeof header + sizeof version + bytes.size())) {

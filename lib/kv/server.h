@@ -26,6 +26,7 @@
 #include "lib/async/loop.h"
 #include "lib/kv/changes.h"
 #include "lib/kv/outbox.h"
+#include "lib/kv/request_meter.h"
 #include "lib/kv/running.h"
 
 namespace verbena::kv {
@@ -57,12 +58,15 @@ struct ServerCounters {
 	std::uint64_t leases_expired = 0, places_expired = 0;  // leases to read; to write a new value
 	std::uint64_t indexes_granted = 0;  // clients that got the right to read the index
 	std::uint64_t malformed = 0;  // connections that were closed for a breach of the protocol
+	RequestMeter meter;  // all requests, by kind and result
 };
+
+class FactSource;
 
 class Connection final : private async::Timer, private Asker {
 public:
 	Connection(Store& store, Changes& changes, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
-		const ServerOptions& options, ServerCounters& counters);
+		const ServerOptions& options, ServerCounters& counters, const FactSource* facts = nullptr);
 	~Connection();
 
 	// Serves the client until its channel has closed. Returns one sentence that says why it closed;
@@ -105,6 +109,8 @@ private:
 	}
 	void get(const RequestHeader& header, bool versioned, std::string_view key);
 	void set(const Request& request, const Changes::Terms& terms);
+	void scan(const Request& request);
+	void info(std::uint32_t number);
 	bool finish_written(std::uint32_t number);
 	void begin(Queued request);
 	void begin_queued();
@@ -127,6 +133,7 @@ private:
 	void answer(std::uint32_t number, Status status, std::uint32_t lease = 0, const RemoteMemory* remote = nullptr,
 		std::uint64_t version = any_version);
 	void answer_value(std::uint32_t number, Value value, std::uint64_t version);
+	void answer_copy(std::uint32_t number, Bytes bytes);
 	std::byte* put_answer(AnswerHeader header, std::uint64_t version, std::size_t more);
 
 	Store& store_;
@@ -136,8 +143,11 @@ private:
 	std::unique_ptr<channel::Channel> channel_;
 	ServerOptions options_;
 	ServerCounters& counters_;
+	const FactSource* facts_;  // null: INFO is not supported
 	std::uint32_t eager_max_;  // the server's, or the one that the client has asked for
 	Outbox outbox_;
+	RequestsUnderWay requests_;
+	Nanoseconds arrived_ = 0;  // RequestMeter::arrival() of the message that is being handled
 	std::vector<Grant> grants_;
 	std::vector<std::uint32_t> free_grants_;  // indexes into grants_
 	std::uint32_t under_way_ = 0;  // rendezvous that have begun and not ended

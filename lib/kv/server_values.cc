@@ -163,6 +163,7 @@ Running Connection::grant_index(std::uint32_t number) {
 	}
 	++counters_.indexes_granted;
 	++counters_.answers;
+	requests_.end(number, Status::index);
 	index_ = std::move(*lease);
 	const AnswerHeader header{.status = Status::index, .number = number};
 	const RemoteMemory& remote = index_.remote();

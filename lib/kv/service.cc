@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/kv/service.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "base/random.h"
 #include "lib/kv/fault_report.h"
 #include "lib/kv/placement.h"
@@ -54,6 +57,8 @@ channel::Described describe(const ServiceOptions& options) {
 std::expected<void, std::string> Service::start() {
 	const Settings& settings = options_.settings;
 	if (options_.evict && !options_.data.empty()) return std::unexpected("a cache that evicts keeps no journal");
+	started_ = monotonic_now();
+	counters_.meter.timed = options_.timed;
 	if (options_.wish.device.empty()) options_.wish.device = lib::device_at(options_.where.get());
 	auto transport =
 		channel::RcTransport::open(io_, options_.wish, server_rc_options(settings, options_.server.value_max));
@@ -98,13 +103,50 @@ std::expected<void, std::string> Service::start() {
 	return {};
 }
 
+// The area for one-sided GETs, which is memory of the transport's pool.
+std::size_t Service::published_bytes() const {
+	return store_ && store_->index() != nullptr ? channel::MemoryPool::block_size(store_->index()->area().length) : 0;
+}
+
 // The bytes of receive buffers and arriving messages that count in the budget. The area for
-// one-sided GETs, which is memory of the same pool, does not.
+// one-sided GETs does not.
 std::size_t Service::message_bytes_beyond_free() const {
-	const std::size_t published =
-		store_ && store_->index() != nullptr ? channel::MemoryPool::block_size(store_->index()->area().length) : 0;
 	return Budget::beyond_free(
-		transport_->units() * transport_->options().unit_bytes + transport_->memory().registered() - published);
+		transport_->units() * transport_->options().unit_bytes + transport_->memory().registered() - published_bytes());
+}
+
+Facts Service::facts() const {
+	const Arena& arena = store_->arena();
+	Facts facts{.version = options_.version,
+		.identity = sessions_->identity(),
+		.features = feature_info | feature_scan,
+		.uptime = monotonic_now() - started_,
+		.clients = counts_.clients.load(std::memory_order_relaxed),
+		.clients_peak = counts_.clients_peak.load(std::memory_order_relaxed),
+		.clients_failed = clients_failed_,
+		.sessions = sessions_->size(),
+		.leases = transport_->windows_in_use(),
+		.keys = store_->size(),
+		.memory_budget = options_.settings.memory,
+		.memory_counted = store_->used() + store_->overhead(),
+		.memory = {.values = store_->used(),
+			.free = arena.reserved() - std::min(arena.reserved(), store_->used()),
+			.table = store_->table_bytes(),
+			.sessions = sessions_->bytes(),
+			.published = published_bytes(),
+			.receive = transport_->units() * transport_->options().unit_bytes,
+			.messages = transport_->memory().registered() - published_bytes()},
+		.server = counters_,
+		.store = store_->counters(),
+		.index = store_->index() != nullptr ? store_->index()->counters() : IndexCounters{},
+		.repeated = changes_->repeated(),
+		.durable = journal_ != nullptr,
+		.bad_records = bad_records_,
+		.waiting = store_->window().size(),
+		.waiting_bytes = store_->waiting_bytes(),
+		.commits = changes_->commits()};
+	if (journal_) facts.journal_failure = journal_->failure();
+	return facts;
 }
 
 std::expected<void, std::string> Service::open_journal() {
@@ -117,6 +159,7 @@ std::expected<void, std::string> Service::open_journal() {
 	if (options_.salvage) {
 		const auto losses = journal_->salvage();
 		if (!losses) return std::unexpected(losses.error());
+		bad_records_ = losses->size();
 		for (const std::string& loss : *losses) options_.complain(options_.data + ": " + loss);
 	}
 	bool fits = true;
@@ -152,14 +195,17 @@ void Service::run() {
 }
 
 Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
-	Connection connection(*store_, *changes_, *sessions_, std::move(channel), options_.server, counters_);
+	Connection connection(*store_, *changes_, *sessions_, std::move(channel), options_.server, counters_, this);
 	Served served(connection);
 	open_.push_back(served);
 	const std::uint64_t now = counts_.clients.fetch_add(1, std::memory_order_relaxed) + 1;
 	if (counts_.clients_peak.load(std::memory_order_relaxed) < now)
 		counts_.clients_peak.store(now, std::memory_order_relaxed);
 	const std::string why = co_await connection.serve();
-	if (!why.empty()) options_.complain(why);
+	if (!why.empty()) {
+		++clients_failed_;
+		options_.complain(why);
+	}
 	counts_.clients.fetch_sub(1, std::memory_order_relaxed);
 }
 

@@ -3,8 +3,8 @@
 // its clients.
 //
 // Threads: the thread that calls run() sets up connections; a second thread serves all clients by
-//   one event loop; the adapter has threads of its own. Any thread may call stop() and counts().
-//   The owner may call the other methods before or after run().
+//   one event loop; the adapter has threads of its own. Any thread may call stop(), counts() and
+//   the loops, and post work there. The owner may call the other methods before or after run().
 // Errors: start() returns one sentence. A client's failure goes to `complain` and affects no other
 //   client. While changes cannot be written to the disk, each is answered by Status::disk, and
 //   everything else goes on.
@@ -19,6 +19,7 @@
 
 #include "lib/channel/acceptor.h"
 #include "lib/discovery/members.h"
+#include "lib/kv/facts.h"
 #include "lib/kv/server.h"
 #include "lib/kv/session_journal.h"
 #include "lib/kv/settings.h"
@@ -39,6 +40,8 @@ struct ServiceOptions {
 	bool salvage = false;  // start without the damaged records of the journal
 	// A SET that finds no room evicts other keys. Not together with `data`, which keeps every key.
 	bool evict = false;
+	std::string version;  // the release, for facts()
+	bool timed = false;   // measure how long requests take
 	// Gets one sentence for each client that failed, and when writing to the disk begins to fail or
 	// to work again. Both threads call it.
 	std::function<void(const std::string&)> complain = [](const std::string&) {};
@@ -57,7 +60,7 @@ struct ServiceCounts {
 	std::atomic<std::uint64_t> hits{0}, misses{0}, evicted{0}, expired{0};
 };
 
-class Service {
+class Service final : public FactSource {
 public:
 	explicit Service(ServiceOptions options);
 	~Service();
@@ -77,6 +80,14 @@ public:
 	void stop() { setup_.stop(); }
 
 	const ServiceCounts& counts() const { return counts_; }
+	// The loop that serves all clients. While it runs, call facts() and transport() there only.
+	async::Loop& serving_loop() { return io_; }
+	Facts facts() const override;
+	channel::RcTransport& transport() { return *transport_; }
+	// The loop that sets up connections. While it runs, call acceptor() there only.
+	async::Loop& setup_loop() { return setup_; }
+	const channel::Acceptor& acceptor() const { return *acceptor_; }
+
 	// Call the methods below only after run().
 	const ServerCounters& counters() const { return counters_; }
 	const Store& store() const { return *store_; }
@@ -89,6 +100,7 @@ private:
 	async::Task<void> end_lives();
 	std::expected<void, std::string> open_journal();
 	void report_journal();
+	std::size_t published_bytes() const;
 	std::size_t message_bytes_beyond_free() const;
 
 	ServiceOptions options_;
@@ -102,6 +114,9 @@ private:
 	std::unique_ptr<SessionJournal> session_journal_;
 	std::unique_ptr<Store> store_;
 	std::unique_ptr<Changes> changes_;
+	Nanoseconds started_ = 0;
+	std::uint64_t clients_failed_ = 0;
+	std::size_t bad_records_ = 0;  // dropped by `salvage`
 	bool disk_fails_ = false;  // as reported
 	Nanoseconds next_report_ = 0;
 	std::unique_ptr<channel::Acceptor> acceptor_;

@@ -39,8 +39,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/random.h"
 #include "lib/kv/change.h"
 #include "lib/kv/index.h"
+#include "lib/kv/scan_format.h"
 #include "lib/kv/segments.h"
 #include "lib/kv/state/arena.h"
 
@@ -145,6 +147,13 @@ public:
 	// to ask for the value by message.
 	void publish(std::string_view key, const Value& value);
 
+	// SCAN: passes the keys of up to `buckets_max` buckets to `see`, and stops after the bucket in
+	// which `see` returns false. Returns where to go on; all zero: every key has been passed. A key
+	// that is there from the first step to the last one is passed at least once, whatever changes
+	// between the steps. `from` may be any bytes (store_scan.cc).
+	ScanCursor scan(
+		const ScanCursor& from, std::size_t buckets_max, const std::function<bool(std::string_view key)>& see) const;
+
 	std::size_t size() const { return count_; }  // keys
 	std::size_t used() const { return used_; }  // bytes of all versions
 	// Bytes that the limit counts beside the versions: the table beyond its first buckets, the
@@ -153,6 +162,8 @@ public:
 		return (table_.size() + old_.size() - buckets_first) * sizeof(Item*) + (eviction_ ? eviction_->bytes() : 0) +
 			charged_;
 	}
+	// Bytes of the buckets.
+	std::size_t table_bytes() const { return (table_.size() + old_.size()) * sizeof(Item*); }
 	// Makes the limit count this many bytes of memory that the store's owner uses.
 	void charge(std::size_t bytes) { charged_ = bytes; }
 	// The most bytes of the arena of a store with this limit.
@@ -216,6 +227,7 @@ private:
 	// The bytes of keys and values in the window; those that become free when it is applied.
 	std::size_t waiting_bytes_ = 0, freeing_ = 0;
 	std::uint64_t seed_[2];  // the secret key of hash_of()
+	std::uint64_t walk_ = secure_random<std::uint64_t>() | 1;  // ScanCursor::walk
 	// While the table grows, each SET moves a few buckets of `old_` to `table_`, so that no single
 	// SET takes the time for all. Buckets of `old_` below `migrated_` are empty.
 	Table table_, old_;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lib/kv/scan_format.h"
+
 namespace verbena::kv {
 namespace {
 
@@ -66,16 +68,20 @@ std::expected<Request, Malformed> Requests::next() {
 		case Operation::set:
 		case Operation::set_read:
 		case Operation::set_write: break;
+		case Operation::scan: break;
 		case Operation::get:
 		case Operation::remove: has_value = false; break;
 		case Operation::written:
 		case Operation::release:
-		case Operation::index: has_key = has_value = false; break;
+		case Operation::index:
+		case Operation::info: has_key = has_value = false; break;
 		default: return std::unexpected(Malformed::operation);
 	}
-	if (has_key ? header.key_length == 0 || header.key_length > key_max : header.key_length != 0)
+	const bool scans = header.operation == Operation::scan;
+	if (has_key ? (header.key_length == 0 && !scans) || header.key_length > key_max : header.key_length != 0)
 		return std::unexpected(Malformed::key);
-	if (header.value_length > (has_value ? value_max : 0)) return std::unexpected(Malformed::value);
+	if (header.value_length > (has_value ? value_max : 0) || (scans && header.value_length != sizeof(ScanRequest)))
+		return std::unexpected(Malformed::value);
 	if ((options & identified_bit) != 0) {
 		if (!is_change(header.operation)) return std::unexpected(Malformed::operation);
 		if (!take_value(rest_, request.id.emplace())) return std::unexpected(Malformed::length);
@@ -95,7 +101,7 @@ std::expected<Request, Malformed> Requests::next() {
 	}
 	if (rest_.size() < header.key_length) return std::unexpected(Malformed::length);
 	request.key = take(rest_, header.key_length);
-	if (header.operation == Operation::set) {
+	if (header.operation == Operation::set || scans) {
 		if (rest_.size() < header.value_length) return std::unexpected(Malformed::length);
 		request.value = take(rest_, header.value_length);
 	} else if (header.operation == Operation::set_read) {

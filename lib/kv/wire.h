@@ -23,6 +23,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/channel/memory.h"
@@ -70,12 +71,20 @@ struct Hello {
 	// Server: a random number of its content. It is new when the server starts without the content
 	// of an earlier one.
 	std::uint64_t identity = 0;
-	std::uint64_t reserved[2] = {};
+	// Server: the operations that it knows beyond those of the first servers of this version
+	// (feature_info, ...). A client asks no server for an operation that it does not know.
+	std::uint64_t features = 0;
+	std::uint64_t reserved = 0;
 
 	static constexpr std::uint32_t magic_number = 0x564b4256;  // "VBKV"
 	static constexpr std::uint16_t from_client = 1, from_server = 2;
 };
 static_assert(sizeof(Hello) == Hello::bytes);
+
+// The bits of Hello::features, and their names.
+inline constexpr std::uint64_t feature_info = 1, feature_scan = 2;
+inline constexpr std::pair<std::uint64_t, std::string_view> feature_names[] = {
+	{feature_info, "info"}, {feature_scan, "scan"}};
 
 inline Bytes bytes_of(const Hello& hello) { return std::as_bytes(std::span(&hello, 1)); }
 // Reads the greeting of the peer, which must be that of `side`.
@@ -90,6 +99,8 @@ enum class Operation : std::uint8_t {
 	remove = 6,
 	release = 7,    // only releases the lease in `release`; has no answer
 	index = 8,      // asks for the right to read the index; once in a connection
+	scan = 10,      // asks for keys that begin with the key, which may be empty (scan_format.h)
+	info = 15,      // asks for facts of the server, as text (facts.h)
 };
 
 // The protocol by which a GET's value shall travel; automatic: by is_eager().
@@ -139,7 +150,7 @@ struct Request {
 	// SET, SET_READ, SET_WRITE: the time to live, in milliseconds from the execution on; 0: none.
 	std::uint32_t ttl_ms = 0;
 	Bytes key;
-	Bytes value;          // Operation::set
+	Bytes value;          // Operation::set; Operation::scan: a ScanRequest
 	RemoteMemory remote;  // Operation::set_read
 };
 
@@ -187,7 +198,7 @@ struct Answer {
 	// one. 0: the key is missing; or, of a change, it was executed before and its version is not
 	// known.
 	std::uint64_t version = 0;
-	Bytes value;          // Status::good, to a GET
+	Bytes value;          // Status::good, to a GET, SCAN or INFO
 	RemoteMemory remote;  // Status::place, remote and index
 	IndexShape shape;     // Status::index
 };

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/kv/scan_format.h"
+
 #include <string>
 
 namespace verbena::kv {
@@ -198,8 +200,57 @@ TEST(KvWire, ALengthThatTheMessageCannotHoldIsRefused) {
 TEST(KvWire, AnOperationThatDoesNotExistIsRefused) {
 	EXPECT_EQ(
 		fault_of(message_of({.operation = static_cast<Operation>(9), .key_length = 1}, "k")), Malformed::operation);
+	EXPECT_EQ(fault_of(message_of({.operation = static_cast<Operation>(16)}, "")), Malformed::operation);
 	EXPECT_EQ(
 		fault_of(message_of({.operation = static_cast<Operation>(0), .key_length = 1}, "k")), Malformed::operation);
+}
+
+TEST(KvWire, AQuestionForKeysHasACursorAndPerhapsAPrefix) {
+	const ScanRequest wanted{.from = {.walk = 1, .position = 2}, .keys_max = 3};
+	for (const std::string prefix : {"", "user:"}) {
+		auto message = message_of({.operation = Operation::scan,
+									  .key_length = static_cast<std::uint16_t>(prefix.size()),
+									  .value_length = sizeof wanted},
+			prefix);
+		append(message, bytes_of(wanted));
+		const auto request = Requests(message).next();
+		ASSERT_TRUE(request);
+		EXPECT_EQ(text_of(request->key), prefix);
+		EXPECT_EQ(read_scan_request(request->value).from, wanted.from);
+		EXPECT_EQ(read_scan_request(request->value).keys_max, 3u);
+		message.pop_back();
+		EXPECT_EQ(fault_of(message), Malformed::length);
+	}
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::scan, .value_length = 23}, std::string(23, '0'))),
+		Malformed::value);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::scan}, "")), Malformed::value);
+}
+
+TEST(KvWire, APageHasACursorAndKeysWithTheirLengths) {
+	std::vector<std::byte> page = begin_page();
+	append_key(page, "a");
+	append_key(page, std::string(4096, 'k'));
+	finish_page(page, {.walk = 7, .position = 8});
+	const auto read = read_page(page);
+	ASSERT_TRUE(read);
+	EXPECT_EQ(read->next, (ScanCursor{.walk = 7, .position = 8}));
+	ASSERT_EQ(read->keys.size(), 2u);
+	EXPECT_EQ(read->keys[0], "a");
+	EXPECT_EQ(read->keys[1], std::string(4096, 'k'));
+	EXPECT_EQ(read_page(Bytes(page).first(15)).error(), Malformed::length);
+	EXPECT_EQ(read_page(Bytes(page).first(17)).error(), Malformed::length);
+	EXPECT_EQ(read_page(Bytes(page).first(page.size() - 1)).error(), Malformed::length);
+	page[16] = std::byte{0};
+	EXPECT_EQ(read_page(page).error(), Malformed::key);
+}
+
+TEST(KvWire, AQuestionForFactsIsAHeaderAlone) {
+	const auto request = Requests(message_of({.operation = Operation::info, .number = 3}, "")).next();
+	ASSERT_TRUE(request);
+	EXPECT_EQ(request->header.operation, Operation::info);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::info, .key_length = 1}, "k")), Malformed::key);
+	EXPECT_EQ(fault_of(message_of({.operation = Operation::info, .value_length = 1}, "v")), Malformed::value);
+	EXPECT_EQ(fault_of(message_of(with_version({.operation = Operation::info}), "")), Malformed::operation);
 }
 
 TEST(KvWire, ARemoteAddressMustHaveTheLengthOfItsValue) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/metrics/export.h"
 
-#include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
+#include <civetweb.h>
 #include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
 
 #include <condition_variable>
 #include <cstdio>
@@ -14,7 +14,7 @@
 namespace verbena::metrics {
 namespace {
 
-constexpr std::size_t endpoint_threads = 1;
+constexpr char endpoint_threads[] = "1";
 
 prometheus::ClientMetric metric_of(const Sample& sample, Kind kind) {
 	prometheus::ClientMetric metric;
@@ -32,38 +32,69 @@ prometheus::ClientMetric metric_of(const Sample& sample, Kind kind) {
 	return metric;
 }
 
-class Collector final : public prometheus::Collectable {
-public:
-	explicit Collector(metrics::Collect collect) : collect_(std::move(collect)) {}
-	std::vector<prometheus::MetricFamily> Collect() const override {
-		std::vector<prometheus::MetricFamily> families;
-		for (const Family& each : collect_()) {
-			prometheus::MetricFamily& family = families.emplace_back();
-			family.name = each.name;
-			family.help = each.help;
-			family.type = each.kind == Kind::counter ? prometheus::MetricType::Counter
-				: each.kind == Kind::gauge           ? prometheus::MetricType::Gauge
-													 : prometheus::MetricType::Histogram;
-			for (const Sample& sample : each.samples) family.metric.push_back(metric_of(sample, each.kind));
-		}
-		return families;
+std::vector<prometheus::MetricFamily> collected(const Families& of) {
+	std::vector<prometheus::MetricFamily> families;
+	for (const Family& each : of) {
+		prometheus::MetricFamily& family = families.emplace_back();
+		family.name = each.name;
+		family.help = each.help;
+		family.type = each.kind == Kind::counter ? prometheus::MetricType::Counter
+			: each.kind == Kind::gauge           ? prometheus::MetricType::Gauge
+												 : prometheus::MetricType::Histogram;
+		for (const Sample& sample : each.samples) family.metric.push_back(metric_of(sample, each.kind));
 	}
+	return families;
+}
 
-private:
-	metrics::Collect collect_;
-};
+// Sends the whole answer to a request, and returns its status.
+int answer(mg_connection* connection, int status, const char* type, const std::string& text) {
+	mg_printf(connection, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
+		status, status == 200 ? "OK" : "Service Unavailable", type, text.size());
+	mg_write(connection, text.data(), text.size());
+	return status;
+}
 
+// The web server is civetweb, which is also the one of prometheus-cpp.
 class HttpEndpoint final : public Endpoint {
 public:
-	HttpEndpoint(const std::string& where, Collect collect)
-		: collector_(std::make_shared<Collector>(std::move(collect))), exposer_(where, endpoint_threads) {
-		exposer_.RegisterCollectable(collector_);
+	HttpEndpoint(const std::string& where, Collect collect, Health health)
+		: collect_(std::move(collect)), health_(std::move(health)) {
+		const char* options[] = {"listening_ports", where.c_str(), "num_threads", endpoint_threads, nullptr};
+		context_ = mg_start(nullptr, nullptr, options);
+		if (context_ == nullptr) return;
+		mg_set_request_handler(
+			context_, "/metrics$",
+			[](mg_connection* connection, void* self) {
+				const Collect& collect = static_cast<HttpEndpoint*>(self)->collect_;
+				return answer(connection, 200, "text/plain; version=0.0.4; charset=utf-8",
+					prometheus::TextSerializer().Serialize(collected(collect())));
+			},
+			this);
+		if (!health_) return;
+		mg_set_request_handler(
+			context_, "/health$",
+			[](mg_connection* connection, void* self) {
+				const Condition now = static_cast<HttpEndpoint*>(self)->health_();
+				return answer(connection, now.good ? 200 : 503, "text/plain; charset=utf-8", now.text + "\n");
+			},
+			this);
 	}
-	std::uint16_t port() const override { return static_cast<std::uint16_t>(exposer_.GetListeningPorts().at(0)); }
+	~HttpEndpoint() override {
+		if (context_ != nullptr) mg_stop(context_);
+	}
+	HttpEndpoint(const HttpEndpoint&) = delete;
+	HttpEndpoint& operator=(const HttpEndpoint&) = delete;
+
+	bool listens() const { return context_ != nullptr; }
+	std::uint16_t port() const override {
+		mg_server_port ports[1]{};
+		return mg_get_server_ports(context_, 1, ports) < 1 ? 0 : static_cast<std::uint16_t>(ports[0].port);
+	}
 
 private:
-	std::shared_ptr<Collector> collector_;
-	prometheus::Exposer exposer_;
+	Collect collect_;
+	Health health_;
+	mg_context* context_ = nullptr;
 };
 
 std::string_view name_of(Kind kind) {
@@ -72,14 +103,13 @@ std::string_view name_of(Kind kind) {
 
 }  // namespace
 
-std::expected<std::unique_ptr<Endpoint>, std::string> Endpoint::open(const std::string& where, Collect collect) {
+std::expected<std::unique_ptr<Endpoint>, std::string> Endpoint::open(
+	const std::string& where, Collect collect, Health health) {
 	const std::string address = where.find(':') == where.npos ? "127.0.0.1:" + where : where;
-	try {
-		return std::make_unique<HttpEndpoint>(address, std::move(collect));
-	} catch (const std::exception&) {
-		return std::unexpected("metrics cannot be served at " + address +
-			": the port is in use, or this is not an address of this host (--metrics [HOST:]PORT)");
-	}
+	auto endpoint = std::make_unique<HttpEndpoint>(address, std::move(collect), std::move(health));
+	if (endpoint->listens()) return std::unique_ptr<Endpoint>(std::move(endpoint));
+	return std::unexpected("metrics cannot be served at " + address +
+		": the port is in use, or this is not an address of this host (--metrics [HOST:]PORT)");
 }
 
 std::string to_json(const Families& families) {

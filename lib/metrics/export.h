@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exports metrics: an HTTP endpoint for Prometheus (text format 0.0.4, at /metrics), and the same
-// as JSON.
+// as JSON. The endpoint can also answer whether the program works (/health).
 //
-// Threads: an Endpoint and a JsonWriter have a thread each, which calls Collect; their methods
-//   belong to their owner's thread.
-// Lifetime: what Collect uses outlives the Endpoint or JsonWriter. Their destructors wait for a
-//   Collect that is running.
+// Threads: an Endpoint has a thread that calls Collect and Health, and a JsonWriter one that calls
+//   Collect; their methods belong to their owner's thread.
+// Lifetime: what Collect and Health use outlives the Endpoint or JsonWriter. Their destructors wait
+//   for a call that is running.
 #pragma once
 
 #include <expected>
@@ -21,11 +21,20 @@ namespace verbena::metrics {
 // Returns the current metrics. Called at each scrape, on a thread of the endpoint.
 using Collect = std::function<Families()>;
 
+// Whether the program works, and a sentence about it for people.
+struct Condition {
+	bool good = true;
+	std::string text;
+};
+using Health = std::function<Condition()>;
+
 class Endpoint {
 public:
 	// Serves at `where`: "9400" is 127.0.0.1:9400; "0.0.0.0:9400" lets other hosts ask; port 0
-	// takes any free one. The error is one sentence.
-	static std::expected<std::unique_ptr<Endpoint>, std::string> open(const std::string& where, Collect collect);
+	// takes any free one. With `health`, GET /health has the status 200 or 503. The error is one
+	// sentence.
+	static std::expected<std::unique_ptr<Endpoint>, std::string> open(
+		const std::string& where, Collect collect, Health health = {});
 	virtual ~Endpoint() = default;
 	virtual std::uint16_t port() const = 0;
 };

@@ -41,21 +41,30 @@ Family gauge(std::string name, std::string help, double value, Labels labels) {
 	return one(std::move(name), std::move(help), Kind::gauge, value, std::move(labels));
 }
 
-void Buckets::record(std::uint64_t nanoseconds) {
-	std::size_t bucket = 0;
-	for (std::uint64_t bound = 1000; bucket < bounds && nanoseconds > bound; bound *= 2) ++bucket;
-	counts_[bucket].fetch_add(1, std::memory_order_relaxed);
-	sum_ns_.fetch_add(nanoseconds, std::memory_order_relaxed);
+Distribution distribution_of(const DurationBuckets& durations) {
+	Distribution of{
+		.counts = {durations.counts.begin(), durations.counts.end()}, .sum = static_cast<double>(durations.sum) / 1e9};
+	double bound = first_bound_s;
+	for (std::size_t i = 0; i < duration_bounds; ++i, bound *= 2) of.bounds.push_back(bound);
+	return of;
+}
+
+Family histogram(std::string name, std::string help, const DurationBuckets& durations, Labels labels) {
+	Family family = one(std::move(name), std::move(help), Kind::histogram, 0, std::move(labels));
+	family.samples.front().distribution = distribution_of(durations);
+	return family;
+}
+
+void Buckets::record(Nanoseconds duration) {
+	counts_[duration_bucket(duration)].fetch_add(1, std::memory_order_relaxed);
+	sum_.fetch_add(duration, std::memory_order_relaxed);
 }
 
 Family Buckets::family(std::string name, std::string help, Labels labels) const {
-	Family family{.name = std::move(name), .help = std::move(help), .kind = Kind::histogram, .samples = {}};
-	Sample& sample = family.samples.emplace_back(Sample{.labels = std::move(labels), .value = 0, .distribution = {}});
-	double bound = first_bound_s;
-	for (std::size_t i = 0; i < bounds; ++i, bound *= 2) sample.distribution.bounds.push_back(bound);
-	for (const auto& count : counts_) sample.distribution.counts.push_back(count.load(std::memory_order_relaxed));
-	sample.distribution.sum = static_cast<double>(sum_ns_.load(std::memory_order_relaxed)) / 1e9;
-	return family;
+	DurationBuckets now;
+	for (std::size_t i = 0; i < counts_.size(); ++i) now.counts[i] = counts_[i].load(std::memory_order_relaxed);
+	now.sum = sum_.load(std::memory_order_relaxed);
+	return histogram(std::move(name), std::move(help), now, std::move(labels));
 }
 
 void WordCounter::count(std::string_view word) {

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/duration_buckets.h"
+
 namespace verbena::metrics {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
@@ -45,18 +47,21 @@ using Families = std::vector<Family>;
 Family counter(std::string name, std::string help, double value, Labels labels = {});
 Family gauge(std::string name, std::string help, double value, Labels labels = {});
 
-// A histogram of durations: bounds from 1 us to 67 s, each twice the one before.
+// The samples of these durations, in seconds.
+Distribution distribution_of(const DurationBuckets& durations);
+// A histogram with one sample.
+Family histogram(std::string name, std::string help, const DurationBuckets& durations, Labels labels = {});
+
+// DurationBuckets of several threads.
 class Buckets {
 public:
-	static constexpr std::size_t bounds = 27;
-
 	// Lock-free.
-	void record(std::uint64_t nanoseconds);
+	void record(Nanoseconds duration);
 	Family family(std::string name, std::string help, Labels labels = {}) const;
 
 private:
-	std::array<std::atomic<std::uint64_t>, bounds + 1> counts_{};
-	std::atomic<std::uint64_t> sum_ns_{0};
+	std::array<std::atomic<std::uint64_t>, duration_buckets> counts_{};
+	std::atomic<std::uint64_t> sum_{0};
 };
 
 // Counts occurrences of a few words, such as errors by their status. At most `words_max` are kept;

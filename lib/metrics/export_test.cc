@@ -1,0 +1,61 @@
+#include "lib/metrics/export.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+
+namespace verbena::metrics {
+namespace {
+
+// The whole answer to a GET of this page at a port of this host.
+std::string get(std::uint16_t port, const std::string& page) {
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	sockaddr_in to{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+	const std::string request = "GET " + page + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+	std::string answer;
+	char bytes[4096];
+	for (ssize_t got; (got = read(fd, bytes, sizeof bytes)) > 0;) answer.append(bytes, static_cast<std::size_t>(got));
+	close(fd);
+	return answer;
+}
+
+TEST(Endpoint, AScrapeHasTheTextFormatOfPrometheus) {
+	const auto endpoint =
+		Endpoint::open("0", [] { return Families{counter("x_total", "An x", 3, {{"label", "a\"b"}})}; });
+	ASSERT_TRUE(endpoint) << endpoint.error();
+	const std::string answer = get((*endpoint)->port(), "/metrics");
+	EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
+	EXPECT_NE(answer.find("Content-Type: text/plain; version=0.0.4"), answer.npos) << answer;
+	EXPECT_NE(
+		answer.find("\r\n\r\n# HELP x_total An x\n# TYPE x_total counter\nx_total{label=\"a\\\"b\"} 3\n"), answer.npos)
+		<< answer;
+}
+
+TEST(Endpoint, HealthIsTheStatusOfItsPage) {
+	std::atomic<bool> good = true;
+	const auto endpoint = Endpoint::open(
+		"0", [] { return Families(); }, [&] { return Condition{good, good ? "it works" : "it does not"}; });
+	ASSERT_TRUE(endpoint) << endpoint.error();
+	std::string answer = get((*endpoint)->port(), "/health");
+	EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << answer;
+	EXPECT_TRUE(answer.ends_with("\r\n\r\nit works\n")) << answer;
+	good = false;
+	answer = get((*endpoint)->port(), "/health");
+	EXPECT_TRUE(answer.starts_with("HTTP/1.1 503 ")) << answer;
+	EXPECT_TRUE(answer.ends_with("\r\n\r\nit does not\n")) << answer;
+}
+
+TEST(Endpoint, OtherPagesDoNotExist) {
+	const auto endpoint = Endpoint::open("0", [] { return Families(); });
+	ASSERT_TRUE(endpoint) << endpoint.error();
+	for (const char* page : {"/health", "/metrics/more", "/", "/../etc/passwd"})
+		EXPECT_FALSE(get((*endpoint)->port(), page).starts_with("HTTP/1.1 200")) << page;
+}
+
+}  // namespace
+}  // namespace verbena::metrics
