@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // DurationBuckets: counts durations in buckets for a histogram of Prometheus: bounds from 1 us to
 // 67 s, each twice the one before, and a last bucket without a bound.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // verbena kv info: prints what the servers of a key-value store are, hold and have counted.
 #include <fmt/format.h>
 

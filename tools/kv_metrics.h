@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metrics and the health of kv_server (docs/metrics.md).
 //
 // Threads: ended() belongs to the thread of Service::run(), after run(). Any other thread may call

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* batch SERVER: 64 SETs and 64 GETs at once, with the result of each.
  *
  *     cc batch.c -o batch $(pkg-config --cflags --libs verbena-kv) && ./batch 127.0.0.1

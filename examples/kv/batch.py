@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """batch.py SERVER: one call after the other, many at once, and 1000 operations by asyncio.
 
 PYTHONPATH=python VERBENA_KV_LIBRARY=build/libverbena-kv.so examples/kv/batch.py 127.0.0.1

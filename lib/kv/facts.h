@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts: what a server is, holds and has counted, at one instant. INFO sends them as text
 // (text_of()), and the metrics of kv_server export them (tools/kv_metrics.h).
 //

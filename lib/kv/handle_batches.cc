@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of Handle that does many operations at once: kv_submit(), kv_wait(), kv_do(), kv_fd().
 #include <algorithm>
 
@@ -18,6 +19,7 @@ Submission::Request request_of(const kv_op& op) {
 		.key = {static_cast<const char*>(op.key), op.key_length},
 		.versioned = (op.flags & KV_OP_VERSION) != 0};
 	if (op.kind == KV_OP_SET) request.value = bytes_of(std::string_view(op.value, op.value_length));
+	request.options.ttl_ms = op.ttl_ms;
 	if (request.versioned && op.kind != KV_OP_GET) request.expected = op.version;
 	return request;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client of the key-value store, for coroutines in C++23. It is installed as verbena/kv_client.h,
 // and a program includes this header alone (docs/kv.md).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lanes: the object behind a kv_handle of the C interface. Each lane is a Handle with connections,
 // a loop and a lock of its own. A thread keeps to one lane, so as many threads as there are lanes
 // do not wait for each other.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ops: an array of struct kv_op as a program has it, whose header may be an older one.
 //
 // Threads: any; a value.
@@ -37,7 +38,7 @@ struct Ops {
 		if (op.kind != KV_OP_GET && op.kind != KV_OP_SET && op.kind != KV_OP_DEL)
 			return "kv_op.kind is KV_OP_GET, KV_OP_SET or KV_OP_DEL";
 		if ((op.flags & ~unsigned{KV_OP_VERSION}) != 0) return "kv_op.flags has a flag that this version does not know";
-		if (op.ttl_ms != 0) return "kv_op.ttl_ms must be 0: this version knows no time to live";
+		if (op.ttl_ms != 0 && op.kind != KV_OP_SET) return "kv_op.ttl_ms is for KV_OP_SET, and 0 for the others";
 		if (op.key == nullptr) return "kv_op.key is missing";
 		if (op.kind == KV_OP_SET && op.value == nullptr && op.value_length > 0) return "kv_op.value is missing";
 		return nullptr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/kv/ops.h"
 
 #include <gtest/gtest.h>
@@ -54,6 +55,7 @@ TEST(Ops, EachMistakeInAnOpIsNamed) {
 	EXPECT_NE(fault([](kv_op& op) { op.kind = KV_OP_DEL + 1; }), "");
 	EXPECT_NE(fault([](kv_op& op) { op.flags = 2; }), "");
 	EXPECT_NE(fault([](kv_op& op) { op.ttl_ms = 1; }), "");
+	EXPECT_EQ(fault([](kv_op& op) { op.kind = KV_OP_SET, op.ttl_ms = 1; }), "");
 	EXPECT_NE(fault([](kv_op& op) { op.key = nullptr; }), "");
 	EXPECT_NE(fault([](kv_op& op) {
 		op.kind = KV_OP_SET;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lib/kv/request_meter.h"
 
 namespace verbena::kv {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RequestMeter: the requests of all clients of a server, by kind and result, and the time from the
 // arrival of each to its answer. RequestsUnderWay: the requests of one connection that have no
 // answer yet.

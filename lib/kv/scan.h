@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scan: a walk over the keys of all servers of a router, page by page.
 //
 //     Scan scan(*router, "user:");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of SCAN: a page of keys, and the cursor that continues behind it.
 //
 // The value of a request is a ScanRequest. The value of an answer is a ScanCursor, and then, for

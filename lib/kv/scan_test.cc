@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SCAN: nothing that is there throughout is missed while the table grows and changes, and each step
 // is bounded.
 #include <algorithm>

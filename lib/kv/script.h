@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line of a kv_client script: `SET key value`, `GET key`, `DEL key`, or with versions
-// `GETV key`, `CAS key version value`, `DEL key version`. `SCAN` and `SCAN prefix` ask for keys,
-// and `INFO` for facts of the servers. A key ends at the next space; a value is the rest of its
-// line.
+// One line of a kv_client script: `SET key value`, `GET key`, `DEL key`, with a time to live
+// `SETEX key time value`, or with versions `GETV key`, `CAS key version value`, `DEL key version`.
+// `SCAN` and `SCAN prefix` ask for keys, and `INFO` for facts of the servers. A key ends at the
+// next space; a value is the rest of the line, with its spaces.
 //
 // Threads: any; a pure function.
 #pragma once
@@ -91,7 +91,8 @@ inline std::expected<std::optional<Command>, std::string> read_command(std::stri
 	}
 	if (word != "GET" && word != "GETV" && word != "DEL")
 		return std::unexpected("'" + word.substr(0, 20) +
-			"' is no command; use SET key value, GET key, DEL key, SETEX key time value, GETV key, CAS key version value, DEL key version, "
+			"' is no command; use SET key value, GET key, DEL key, SETEX key time value, GETV key, CAS key version "
+			"value, DEL key version, "
 			"SCAN prefix or INFO");
 	if (!key) return std::unexpected(word + " needs a key: " + word + " key");
 	if (rest.data() == nullptr)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SCAN: a walk over the buckets of the store's table, which may grow between two steps.
 #include "lib/kv/store.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Submission: one operation of the C interface, from its start to its result, without a coroutine.
 // A Batch is a set of them that a caller waits for.
 //
@@ -26,9 +27,11 @@ public:
 		channel::Place place;  // where `value` lies, if that is registered memory
 		bool versioned = false;  // a GET with its version, or a change on the condition `expected`
 		std::uint64_t expected = any_version;
+		SetOptions options = {};  // a SET's
 	};
 	Submission(Router& router, Request request, kv_op* op = nullptr)
-		: Call(router.maker(), request.kind, request.key, request.value, std::move(request.place)), op(op) {
+		: Call(router.maker(), request.kind, request.key, request.value, std::move(request.place), request.options),
+		  op(op) {
 		versioned_ = request.versioned;
 		expected_ = request.expected;
 	}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Use a Verbena key-value store over RDMA or TCP.
 
     with Store("127.0.0.1") as store:

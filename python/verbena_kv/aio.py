@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store for programs on asyncio: any number of operations are under way, without a thread."""
 
 import asyncio
@@ -9,7 +10,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from .errors import KvError, Result
-from .library import DEL, GET, SET, UNDER_WAY_MAX, VERSION, Key, Op, Source, Value, key_bytes, library, take
+from .library import DEL, GET, SET, UNDER_WAY_MAX, VERSION, Key, Op, Source, Value, key_bytes, library, take, ttl_of
 from .store import Settings, Versioned, open_handle
 
 TAKEN_AT_ONCE = 256
@@ -30,12 +31,13 @@ class _Request:
     source: Source | None
     version: int | None  # None: without one
     done: "asyncio.Future[_Outcome]"
+    ttl_ms: int = 0  # a SET's
     ops: object = None  # the array that has its structure
 
     def fill(self, op: Op) -> None:
         op.size, op.kind, op.key, op.key_length = ctypes.sizeof(Op), self.kind, self.name, len(self.name)
         if self.source is not None:
-            op.value, op.value_length = self.source.address, self.source.length
+            op.value, op.value_length, op.ttl_ms = self.source.address, self.source.length, self.ttl_ms
         if self.version is not None:
             op.flags, op.version = VERSION, self.version
 
@@ -94,9 +96,9 @@ class AsyncStore:
         """Return the values of many keys, with None for each that is missing."""
         return [each.value for each in await asyncio.gather(*[self._begin(GET, key) for key in keys])]
 
-    async def set(self, key: Key, value: Value) -> None:
-        """Store a value, whose bytes must not change until then."""
-        await self._begin(SET, key, Source(value))
+    async def set(self, key: Key, value: Value, ttl_ms: int = 0) -> None:
+        """Store a value, whose bytes must not change until then. `ttl_ms` as in Store.set()."""
+        await self._begin(SET, key, Source(value), ttl_ms=ttl_of(ttl_ms))
 
     async def delete(self, key: Key) -> bool:
         """Delete a key; False: it was missing."""
@@ -133,11 +135,11 @@ class AsyncStore:
         await self.close()
 
     def _begin(
-        self, kind: int, key: Key, source: Source | None = None, version: int | None = None
+        self, kind: int, key: Key, source: Source | None = None, version: int | None = None, ttl_ms: int = 0
     ) -> "asyncio.Future[_Outcome]":
         if self._handle is None:
             raise KvError(Result.INVALID, "the store is closed")
-        request = _Request(kind, key_bytes(key), source, version, self._loop.create_future())
+        request = _Request(kind, key_bytes(key), source, version, self._loop.create_future(), ttl_ms)
         self._new.append(request)
         if not self._is_planned:
             self._is_planned = True

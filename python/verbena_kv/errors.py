@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The outcome of an operation (verbena/kv.h, enum kv_result)."""
 
 from enum import IntEnum

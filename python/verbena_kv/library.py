@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions of libverbena-kv.so.0 by ctypes, and values in its memory."""
 
 import ctypes
@@ -95,6 +96,13 @@ def library() -> ctypes.CDLL:
 
 def key_bytes(key: Key) -> bytes:
     return key.encode() if isinstance(key, str) else key
+
+
+def ttl_of(milliseconds: int) -> int:
+    """Return a time to live as the library takes it. ValueError: it is out of range."""
+    if not 0 <= milliseconds < 1 << 32:
+        raise ValueError(f"a time to live of {milliseconds} ms is not in 1 to {(1 << 32) - 1}, nor 0 for none")
+    return milliseconds
 
 
 class Source:

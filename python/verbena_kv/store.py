@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store for programs that wait for each call."""
 
 import ctypes
@@ -7,7 +8,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from .errors import KvError, Result
-from .library import GET, SET, Key, Op, Options, Source, Value, key_bytes, library, take
+from .library import GET, SET, Key, Op, Options, Source, Value, key_bytes, library, take, ttl_of
 
 
 class Versioned(NamedTuple):
@@ -81,8 +82,13 @@ class Store:
             return Versioned(None, 0)
         return Versioned(take(value.value, length.value), version.value)
 
-    def set(self, key: Key, value: Value) -> None:
-        """Store a value. It returns when the server has acknowledged it."""
+    def set(self, key: Key, value: Value, ttl_ms: int = 0) -> None:
+        """Store a value. It returns when the server has acknowledged it.
+
+        With `ttl_ms`, the key is missing after this many milliseconds (1 to 2**32 - 1).
+        """
+        if ttl_ms:
+            return self.set_many({key: value}, ttl_ms)
         name, source = key_bytes(key), Source(value)
         self._check(self._library.kv_setn(self._open(), name, len(name), source.address, source.length))
 
@@ -121,14 +127,15 @@ class Store:
         self._check(result)
         return values
 
-    def set_many(self, values: Mapping[Key, Value]) -> None:
+    def set_many(self, values: Mapping[Key, Value], ttl_ms: int = 0) -> None:
         """Store many values at once. KvError: a SET failed; the others were made all the same."""
+        ttl = ttl_of(ttl_ms)
         names = [key_bytes(key) for key in values]
         sources = [Source(value) for value in values.values()]
         ops = (Op * len(names))()
         for op, name, source in zip(ops, names, sources, strict=True):
             op.size, op.kind, op.key, op.key_length = ctypes.sizeof(Op), SET, name, len(name)
-            op.value, op.value_length = source.address, source.length
+            op.value, op.value_length, op.ttl_ms = source.address, source.length, ttl
         self._check(self._library.kv_do(self._open(), ops, len(names)))
 
     def close(self) -> None:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* batches SERVER TRANSPORT PROTOCOL: many operations at once by kv_submit(), kv_wait(), kv_fd() and
  * kv_mget(), also with invalid arguments. Prints "all good", or the expectation that failed and
  * ends with status 1. */
@@ -93,7 +94,6 @@ static void each_op_fails_alone(void *store)
 	ops[2].value = stays;
 	ops[3].flags = 2;
 	ops[4].ttl_ms = 1;
-	ops[4].kind = KV_OP_SET;
 	ops[5].key_length = 0;
 	ops[6].key = long_key;
 	ops[6].key_length = 4097;
@@ -118,10 +118,31 @@ static void each_op_fails_alone(void *store)
 	kv_release(ops[0].value);
 	kv_release(ops[11].value);
 
-	struct kv_op alive = op_of(KV_OP_SET, 1);
-	alive.ttl_ms = 1;
-	do_all(store, (alive.user = keys[0], &alive), 1);
-	EXPECT(alive.result == KV_INVALID && strstr(kv_last_error(store), "ttl_ms") != NULL);
+	struct kv_op forever = op_of(KV_OP_DEL, 1);
+	forever.ttl_ms = 1;
+	do_all(store, (forever.user = keys[0], &forever), 1);
+	EXPECT(forever.result == KV_INVALID && strstr(kv_last_error(store), "ttl_ms") != NULL);
+}
+
+/* A key with a time to live is there, and missing when its time is over. */
+static void times_to_live(void *store)
+{
+	struct kv_op brief = op_of(KV_OP_SET, 1), day = op_of(KV_OP_SET, 2), get = op_of(KV_OP_GET, 1);
+	static char text[] = "brief";
+	brief.value = day.value = text;
+	brief.value_length = day.value_length = 5;
+	brief.ttl_ms = 1;
+	day.ttl_ms = 24u * 3600 * 1000;
+	do_all(store, &brief, 1);
+	do_all(store, &day, 1);
+	EXPECT(brief.result == KV_OK && day.result == KV_OK);
+	do do_all(store, &get, 1), kv_release(get.value);
+	while (get.result == KV_OK);
+	EXPECT(get.result == KV_MISSING);
+	get = op_of(KV_OP_GET, 2);
+	do_all(store, &get, 1);
+	EXPECT(get.result == KV_OK && strcmp(get.value, "brief") == 0);
+	kv_release(get.value);
 }
 
 static void arguments(void *store)
@@ -288,6 +309,7 @@ int main(int argc, char **argv)
 	EXPECT(kv_open_with(argv[1], &options, &store) == KV_OK);
 	each_op_is_done_once(store);
 	each_op_fails_alone(store);
+	times_to_live(store);
 	arguments(store);
 	versions(store);
 	a_full_window_takes_no_more(store);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lanes SERVER PID TRANSPORT: a handle with lanes, used by fewer, as many and more threads. PID is
  * the server's process, which is stopped at the end. Prints "all good", or the expectation that
  * failed and ends with status 1. */

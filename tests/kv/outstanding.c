@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* outstanding SERVER PID TRANSPORT stopped|killed|lost: 64 ops are under way when the server, the
  * process PID, is stopped or killed; with "lost", and the option no_retry. Prints "all good", or
  * the expectation that failed and ends with status 1. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pause SERVER TRANSPORT: pauses for longer than an operation may take, and begins one without
  * waiting for it. Its deadline counts from then. Prints "all good", or the expectation that failed
  * and ends with status 1. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python_client.py SERVER TRANSPORT: uses all of verbena_kv, and prints "all good"."""
 
 import asyncio
@@ -56,6 +57,17 @@ def many(store: Store) -> None:
     assert store.get_many([]) == []
     values = {f"many {i}": b"v" * SIZES[i % 6] for i in range(500)}
     store.set_many(values)
+    store.set("brief", b"value", ttl_ms=1)
+    while store.get("brief") is not None:
+        pass
+    store.set("long", b"value", ttl_ms=60_000)
+    assert store.get("long") == b"value"
+    for wrong in (-1, 1 << 32):
+        try:
+            store.set("never", b"value", ttl_ms=wrong)
+            raise AssertionError(wrong)
+        except ValueError as error:
+            assert str(wrong) in str(error)
     assert store.get_many([*values, "none"]) == [*values.values(), None]
     assert code_of(store.get_many, ["many 1", ""]) == Result.EMPTY_KEY
     assert code_of(store.set_many, {"many 1": b"x", "": b"y"}) == Result.EMPTY_KEY
@@ -100,6 +112,9 @@ async def asynchronous() -> None:
         assert await store.get("none") is None
         assert await store.delete(keys[0]) and not await store.delete(keys[0])
         large = bytearray(b"x" * 1_000_000)
+        await store.set("brief", b"value", ttl_ms=1)
+        while await store.get("brief") is not None:
+            pass
         await store.set("large", large)
         assert await store.get("large") == large
         version = await store.set_if("v", b"one", 0)

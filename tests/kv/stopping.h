@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* stop_process(pid): stops a process, and returns when it has stopped. Include it after defining
  * _POSIX_C_SOURCE. */
 #ifndef STOPPING_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluates the queries of a dashboard against two scrapes of one program.
 
 It knows the part of PromQL that the dashboards use: selectors, rate() and increase(), sum by (),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches of operations by the C library: kv_submit(), kv_wait(), kv_fd() and kv_mget()."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """INFO of kv_client, and `verbena kv info`."""
 
 import json

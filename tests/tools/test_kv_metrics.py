@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The metrics and the health of kv_server, and the dashboard over them.
 
 Prometheus' own parser reads the metrics, and every query of the dashboard returns data.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python client of the store, verbena_kv, on the built library."""
 
 import os

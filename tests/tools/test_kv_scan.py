@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SCAN of kv_client."""
 
 from pathlib import Path

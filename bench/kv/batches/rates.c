@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* rates SERVER WAY BATCH THREADS LANES SECONDS: GETs of values of 64 B by the C library. WAY is get
  * (one after the other), mget (BATCH at once) or submit (BATCH under way, each replaced when it is
  * done). Prints the values a second, and the processor time of this process for each, in ns. */

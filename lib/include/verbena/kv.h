@@ -149,7 +149,9 @@ struct kv_op {
 	char* value;
 	size_t value_length;
 	unsigned long long version;
-	unsigned ttl_ms; /* 0 */
+	/* A SET's time to live in milliseconds, from its execution at the server on; then the key is
+	 * missing. 0: until it is changed; and for the other kinds. */
+	unsigned ttl_ms;
 	int result; /* a value of enum kv_result, once the op is done */
 	void* user; /* not used by the library */
 };

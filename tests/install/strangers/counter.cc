@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // counter SERVER [tcp]: eight coroutines increment one key by compare-and-set, and print its value.
 #include <verbena/kv_client.h>
 
