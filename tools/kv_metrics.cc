@@ -81,6 +81,8 @@ Families store_families(const kv::Facts& facts) {
 		by("verbena_kv_changes_total", "Changes of the store that became visible", Kind::counter, "kind",
 			{{"set", store.sets}, {"del", store.removes}}),
 		counter("verbena_kv_refused_total", "New versions for which there was no memory", number(store.refused)),
+		by("verbena_kv_keys_removed_total", "Keys that the server removed itself", Kind::counter, "cause",
+			{{"evicted", store.evicted}, {"expired", store.expired}}),
 		by("verbena_kv_published_total", "Keys in the area for one-sided GETs", Kind::counter, "event",
 			{{"published", facts.index.published}, {"withdrawn", facts.index.withdrawn},
 				{"evicted", facts.index.evicted}}),

@@ -88,6 +88,8 @@ std::string text_of(const Facts& facts) {
 	add_requests(lines, facts.server.meter);
 	lines.add("lookups", facts.store.gets);
 	lines.add("lookups_hit", facts.store.hits);
+	lines.add("keys_evicted", facts.store.evicted);
+	lines.add("keys_expired", facts.store.expired);
 	lines.add("sets_eager", facts.server.eager_sets);
 	lines.add("sets_read", facts.server.read_sets);
 	lines.add("sets_written", facts.server.written_sets);

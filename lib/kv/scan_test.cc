@@ -40,6 +40,22 @@ TEST(StoreScan, EachKeyComesOnceIfNothingChanges) {
 	}
 }
 
+TEST(StoreScan, AKeyWhoseTimeIsOverDoesNotCome) {
+	Store store({}, nullptr);
+	Value brief = store.take("brief", Bytes(), Life::limited);
+	ASSERT_TRUE(brief);
+	brief.end_at(1000);
+	ASSERT_TRUE(store.set(std::move(brief)));
+	ASSERT_TRUE(store.set("lasting", Bytes()));
+	for (const Nanoseconds now : {Nanoseconds{999}, Nanoseconds{1000}}) {
+		std::set<std::string> seen;
+		const auto see = [&](std::string_view key) { return seen.emplace(key), true; };
+		EXPECT_EQ(store.scan({}, 1'000'000, see, now), ScanCursor{});
+		EXPECT_EQ(seen.contains("brief"), now < 1000) << now;
+		EXPECT_TRUE(seen.contains("lasting"));
+	}
+}
+
 TEST(StoreScan, KeysThatStayAreNotMissedWhileTheTableGrows) {
 	for (const std::size_t buckets : {1u, 3u, 50u, 1000u}) {
 		Store store({}, nullptr);

@@ -174,13 +174,14 @@ void Connection::scan(const Request& request) {
 	const std::string_view prefix = text_of(request.key);
 	std::vector<std::byte> page = begin_page();
 	std::size_t keys = 0;
-	finish_page(page, store_.scan(wanted.from, page_buckets, [&](std::string_view key) {
+	const auto see = [&](std::string_view key) {
 		if (key.starts_with(prefix)) {
 			append_key(page, key);
 			++keys;
 		}
 		return keys < keys_max && page.size() < page_bytes;
-	}));
+	};
+	finish_page(page, store_.scan(wanted.from, page_buckets, see, channel_->loop().now()));
 	answer_copy(request.header.number, page);
 }
 

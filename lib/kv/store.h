@@ -150,9 +150,10 @@ public:
 	// SCAN: passes the keys of up to `buckets_max` buckets to `see`, and stops after the bucket in
 	// which `see` returns false. Returns where to go on; all zero: every key has been passed. A key
 	// that is there from the first step to the last one is passed at least once, whatever changes
-	// between the steps. `from` may be any bytes (store_scan.cc).
-	ScanCursor scan(
-		const ScanCursor& from, std::size_t buckets_max, const std::function<bool(std::string_view key)>& see) const;
+	// between the steps. A key whose time to live is over at `now` is not passed. `from` may be any
+	// bytes (store_scan.cc).
+	ScanCursor scan(const ScanCursor& from, std::size_t buckets_max,
+		const std::function<bool(std::string_view key)>& see, Nanoseconds now = 0) const;
 
 	std::size_t size() const { return count_; }  // keys
 	std::size_t used() const { return used_; }  // bytes of all versions

@@ -26,14 +26,15 @@ std::uint64_t next_of(std::uint64_t position, std::uint64_t mask) { return rever
 // changes first. A bucket b of a table with n buckets becomes b and b + n when the table doubles,
 // and in this order these follow each other. So the buckets that were visited before the table
 // grew are those that come first afterwards, too.
-ScanCursor Store::scan(
-	const ScanCursor& from, std::size_t buckets_max, const std::function<bool(std::string_view key)>& see) const {
+ScanCursor Store::scan(const ScanCursor& from, std::size_t buckets_max,
+	const std::function<bool(std::string_view key)>& see, Nanoseconds now) const {
 	const Table& smaller = old_.empty() ? table_ : old_;
 	const std::uint64_t mask = smaller.size() - 1;
 	std::uint64_t position = from.walk == walk_ ? from.position : 0;
 	bool more = true;
 	const auto visit = [&](const Item* item) {
-		for (; item != nullptr; item = item->next) more = see(item->key()) && more;
+		for (; item != nullptr; item = item->next)
+			if (item->end() > now) more = see(item->key()) && more;
 	};
 	do {
 		visit(smaller[position & mask]);
