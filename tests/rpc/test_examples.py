@@ -61,7 +61,8 @@ def run(name: str, *words: str, environment: dict[str, str]) -> str:
 
 def test_each_program_has_less_than_40_lines() -> None:
     for file in EXAMPLES.glob("*.cc"):
-        assert len(file.read_text().splitlines()) < 40, file
+        # Without the licence line.
+        assert len(file.read_text().splitlines()) - 1 < 40, file
 
 
 def test_the_client_calls_every_kind(served: list[str], environment: dict[str, str]) -> None:

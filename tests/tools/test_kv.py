@@ -271,7 +271,8 @@ def test_the_examples_have_less_than_40_lines_and_run(programs: Programs) -> Non
         "store.c",
     ]
     for path in sources:
-        assert len(path.read_text(encoding="utf-8").splitlines()) < 40, path
+        # Without the licence line.
+        assert len(path.read_text(encoding="utf-8").splitlines()) - 1 < 40, path
 
     wheres = [serve(programs)[1] for _ in range(3)]
     ran = programs.run(build_c(programs, ROOT / "examples" / "kv" / "published.c"), wheres[0])
