@@ -22,6 +22,8 @@ namespace {
 constexpr Nanoseconds between_writes = 1'000'000'000;
 // A large table takes long to judge and to write. At most this part of a sweep's time is spent so.
 constexpr Nanoseconds write_part = 20;
+// Fewer repetitions give no interval that means anything, so none is measured again for it.
+constexpr std::uint32_t repetitions_of_interval = 3;
 
 struct Planned {
 	Trial& trial;
@@ -99,7 +101,8 @@ public:
 			for (const Planned& each : plans_) count += each.lacks(distance, options_.repetitions);
 			return count;
 		};
-		if (const std::size_t first = lacking(); first > 0 && !is_over_) {
+		const bool has_intervals = options_.repetitions >= repetitions_of_interval;
+		if (const std::size_t first = lacking(); has_intervals && first > 0 && !is_over_) {
 			ProgressLine progress(!options_.quiet, first);
 			for (std::uint32_t i = 0; i < options_.repetitions && lacking() > 0; ++i)
 				pass(interruption, progress,

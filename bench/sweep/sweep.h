@@ -4,7 +4,7 @@
 //
 // A row counts the repetitions at the distance between the processors at which most of the sweep
 // was measured (bench/judge/distance.h). A trial that has too few of them is measured again, at
-// most as often as it was measured at first.
+// most as often as it was measured at first; not if fewer than three repetitions are asked for.
 //
 // The table so far is written after a repetition, at most once a second and in at most a twentieth
 // of the time, with `unfinished` in its environment. So a sweep that is killed leaves its rows.

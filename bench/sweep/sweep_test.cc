@@ -112,12 +112,19 @@ TEST_F(Sweeps, RepetitionsAtAnotherDistanceAreApartAndMeasuredAgain) {
 }
 
 TEST_F(Sweeps, ATrialIsMeasuredTwiceAsOftenAtMost) {
-	distances = {97, 390, 95, 400, 400, 390};
-	const SweepEnd end = run({{1, ""}, {2, ""}}, 2);
-	EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 2, 2}));
+	distances = {97, 390, 95, 1000, 99, 4000, 700, 2000, 30};
+	const SweepEnd end = run({{1, ""}, {2, ""}}, 3);
+	EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 1, 2, 2, 2, 2}));
 	// No two repetitions of the second trial are at the distance of the sweep, so all count.
-	EXPECT_EQ(end.table.rows[1]["repetitions"].size(), 4u);
+	EXPECT_EQ(end.table.rows[1]["repetitions"].size(), 6u);
 	EXPECT_TRUE(end.table.rows[1]["apart"].empty());
+}
+
+TEST_F(Sweeps, AQuickSweepMeasuresNothingAgain) {
+	distances = {97, 390, 95, 400};
+	const SweepEnd end = run({{1, ""}, {2, ""}}, 2);
+	EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2}));
+	EXPECT_EQ(end.table.rows[1]["repetitions"].size(), 2u);
 }
 
 TEST_F(Sweeps, AResumedSweepKeepsWhatIsApart) {
