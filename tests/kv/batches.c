@@ -131,6 +131,7 @@ static void times_to_live(void *store)
 	static char text[] = "brief";
 	brief.value = day.value = text;
 	brief.value_length = day.value_length = 5;
+	brief.user = day.user = get.user = keys[0]; /* as do_all() expects of a first op */
 	brief.ttl_ms = 1;
 	day.ttl_ms = 24u * 3600 * 1000;
 	do_all(store, &brief, 1);
@@ -140,9 +141,11 @@ static void times_to_live(void *store)
 	while (get.result == KV_OK);
 	EXPECT(get.result == KV_MISSING);
 	get = op_of(KV_OP_GET, 2);
+	get.user = keys[0];
 	do_all(store, &get, 1);
 	EXPECT(get.result == KV_OK && strcmp(get.value, "brief") == 0);
 	kv_release(get.value);
+	EXPECT(kv_delete(store, keys[2]) == KV_OK);
 }
 
 static void arguments(void *store)
