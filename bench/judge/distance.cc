@@ -41,10 +41,13 @@ double common_distance(std::vector<double> distances_ns) {
 	return common;
 }
 
-Parted part(const Json& repetitions, double distance_ns) {
+Parted part(const Json& repetitions, double distance_ns, std::size_t wanted) {
 	Parted parted;
 	for (const Json& each : repetitions) (is_at(each, distance_ns) ? parted.together : parted.apart).push_back(each);
-	if (parted.together.size() < 2) parted = {.together = repetitions};
+	if (parted.together.size() >= 2) return parted;
+	parted = {};
+	for (const Json& each : repetitions)
+		(parted.together.size() < wanted ? parted.together : parted.apart).push_back(each);
 	return parted;
 }
 

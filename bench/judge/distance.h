@@ -34,8 +34,8 @@ struct Parted {
 	Json together = Json::array();  // these count
 	Json apart = Json::array();
 };
-// Parts the repetitions of a row. A distance at which it has less than two counts as none: then all
-// count.
-Parted part(const Json& repetitions, double distance_ns);
+// Parts the repetitions of a row, which shall have `wanted`. A distance at which it has less than
+// two counts as none: then the first ones count.
+Parted part(const Json& repetitions, double distance_ns, std::size_t wanted);
 
 }  // namespace verbena::bench

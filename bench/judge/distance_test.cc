@@ -34,16 +34,18 @@ TEST(Distance, AFailureIsNeverSetApart) {
 }
 
 TEST(Distance, RepetitionsAtAnotherDistanceAreApartInTheirOrder) {
-	const auto [together, apart] = part({at(90), at(390), at(95), at(400), at(99)}, 95);
+	const auto [together, apart] = part({at(90), at(390), at(95), at(400), at(99)}, 95, 3);
 	EXPECT_EQ(together, Json({at(90), at(95), at(99)}));
 	EXPECT_EQ(apart, Json({at(390), at(400)}));
 }
 
 TEST(Distance, OneRepetitionAloneIsNoRow) {
 	const Json all{at(390), at(95), at(400)};
-	EXPECT_EQ(part(all, 95).together, all);
-	EXPECT_TRUE(part(all, 95).apart.empty());
-	EXPECT_EQ(part({at(390), at(400)}, 95).together.size(), 2u);
+	EXPECT_EQ(part(all, 95, 3).together, all);
+	EXPECT_TRUE(part(all, 95, 3).apart.empty());
+	EXPECT_EQ(part({at(390), at(400)}, 95, 2).together.size(), 2u);
+	EXPECT_EQ(part(all, 95, 2).together, Json({at(390), at(95)}));
+	EXPECT_EQ(part(all, 95, 2).apart, Json({at(400)}));
 }
 
 }  // namespace

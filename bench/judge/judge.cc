@@ -111,12 +111,15 @@ void examine_apart(const Experiment& experiment, const Json& row, Findings& find
 	for (const Json& each : row["repetitions"])
 		for (const double trip : distances_in(each)) trips.push_back(trip);
 	const double distance = trips.empty() ? 0 : median(trips);
+	// A row at several distances has no repetitions at one distance, and its spread shows that.
+	const bool is_one =
+		std::ranges::all_of(row["repetitions"], [&](const Json& each) { return is_at(each, distance); });
 	try {
 		for (std::size_t i = 0; i < row["apart"].size(); ++i) {
 			const Json& each = row["apart"][i];
 			if (std::ranges::find(row["repetitions"], each) != row["repetitions"].end())
 				findings.invalid(fmt::format("repetition {} apart is one of those that count", i + 1));
-			if (is_at(each, distance))
+			if (is_one && is_at(each, distance))
 				findings.invalid(fmt::format("repetition {} apart was measured at the distance of the others", i + 1));
 			Findings of_one;
 			experiment.examine_repetition(row, each, of_one);

@@ -168,7 +168,7 @@ private:
 		const double distance = distance_ns();
 		for (const Planned& each : plans_) {
 			if (each.trial.can_run() && each.repetitions.empty()) continue;
-			auto [together, apart] = part(each.repetitions, distance);
+			auto [together, apart] = part(each.repetitions, distance, options_.repetitions);
 			end_.table.rows.push_back(each.trial.row(std::move(together)));
 			end_.table.rows.back()["apart"] = std::move(apart);
 		}

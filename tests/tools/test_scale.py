@@ -105,7 +105,8 @@ def test_the_report_judges_every_claim_and_draws_four_pictures(measured: Path, p
     numbers = ("1", "2", "3a", "3b", "4", "5", "6a", "6b", "7", "8", "9a", "9b", "9c", *map(str, range(10, 15)))
     assert [each["claim"]["id"] for each in judgements] == [f"S3.{number}" for number in numbers]
     assert {each["finding"]["verdict"] for each in judgements} <= {"supported", "contradicted", "not testable"}
-    pictures = {path.name for path in (programs.folder / "plots").iterdir()}
+    drawn = {path.name for path in (programs.folder / "plots").iterdir()}
+    pictures = {name for name in drawn if not name.startswith("latency_percentiles_")}
     names = ("connect_time", "echoes", "latency", "memory")
     assert pictures == {f"{name}_vs_clients.{suffix}" for name in names for suffix in ("png", "svg")}
     assert "software NIC" in (programs.folder / "page.html").read_text()
@@ -415,13 +416,15 @@ def test_ctrl_c_keeps_the_rows_and_the_sweep_is_resumed(programs: Programs) -> N
     ran = running.end(signal.SIGINT)
     assert ran.status == 130, ran
     before = json.loads(path.read_text())
-    done = [len(row["repetitions"]) for row in before["rows"]]
+    # On a busy machine some are at another distance than the others, and so apart.
+    done = [len(row["repetitions"]) + len(row["apart"]) for row in before["rows"]]
     assert before["environment"]["unfinished"] == f"{1000 - sum(done)} repetitions were not measured"
     ran = programs.run(*words, "--reps", max(done) + 1, "--resume", "s.json", limit_s=60)
     assert ran.status == 0, ran
     after = json.loads(path.read_text())
-    assert [len(row["repetitions"]) for row in after["rows"]] == [max(done) + 1] * 2
-    assert after["rows"][0]["repetitions"][0] == before["rows"][0]["repetitions"][0]
+    assert all(len(row["repetitions"]) + len(row["apart"]) > max(done) for row in after["rows"])
+    kept = before["rows"][0]["repetitions"] + before["rows"][0]["apart"]
+    assert all(each in after["rows"][0]["repetitions"] + after["rows"][0]["apart"] for each in kept)
     assert "unfinished" not in after["environment"]
     ran = programs.run(*words, "--reps", max(done) + 1, "--resume", "s.json", "--handshakes", 3)
     assert ran.status == 1 and "cannot be resumed: its settings was" in ran.err, ran
