@@ -208,17 +208,20 @@ def test_an_interrupted_run_keeps_what_it_has_measured(programs: Programs) -> No
     rows = rows_of((programs.folder / "kv.csv").read_text())
     assert rows and all(1 <= int(row["reps"]) < 100 and row["validity"] in ("valid", "suspect") for row in rows), rows
     before = json.loads(path.read_text())
-    done = sum(len(row["repetitions"]) for row in before["rows"])
+    # On a busy machine some are at another distance than the others, and so apart.
+    done = sum(len(row["repetitions"]) + len(row["apart"]) for row in before["rows"])
     assert before["environment"]["unfinished"] == f"{26 * 100 - done} repetitions were not measured"
     assert programs.run("verbena", "check", "--strict", "kv.json").status == 0
-    wanted = max(len(row["repetitions"]) for row in before["rows"]) + 1
+    wanted = max(len(row["repetitions"]) + len(row["apart"]) for row in before["rows"]) + 1
     words = [wanted if word == 100 else word for word in words]
     ran = programs.run("verbena", "bench", "kv", *words, "--resume", "kv.json", limit_s=60)
     assert ran.status == 0, ran
     after = json.loads(path.read_text())
     assert "unfinished" not in after["environment"] and len(after["rows"]) == 26
-    assert {len(row["repetitions"]) for row in after["rows"]} == {wanted}
-    assert after["rows"][0]["repetitions"][0] == before["rows"][0]["repetitions"][0], "the earlier one counts"
+    assert all(len(row["repetitions"]) + len(row["apart"]) >= wanted for row in after["rows"])
+    first, whole = before["rows"][0], after["rows"][0]
+    kept, all_of_it = first["repetitions"] + first["apart"], whole["repetitions"] + whole["apart"]
+    assert all(each in all_of_it for each in kept), "the earlier ones stay"
 
 
 def test_a_killed_run_keeps_what_it_has_written(programs: Programs) -> None:

@@ -172,15 +172,18 @@ def test_an_interrupted_run_keeps_its_rows_and_is_resumed(programs: Programs) ->
     ran = running.end(signal.SIGINT)
     assert ran.status == 130, ran
     document = json.loads(path.read_text())
-    done = [len(row["repetitions"]) for row in document["rows"]]
+    # On a busy machine some are at another distance than the others, and so apart.
+    done = [len(row["repetitions"]) + len(row["apart"]) for row in document["rows"]]
     assert document["environment"]["unfinished"] == f"{2000 - sum(done)} repetitions were not measured"
     assert 1 <= max(done) < 1000 and all(row["validity"] != "invalid" for row in document["rows"]), document
     assert programs.run("verbena", "check", "rpc.csv", "--strict").status == 0
     ran = programs.run(*words, "--reps", max(done) + 1, "--resume", "rpc.json")
     assert ran.status == 0, ran
     whole = json.loads(path.read_text())
-    assert [len(row["repetitions"]) for row in whole["rows"]] == [max(done) + 1] * 2
-    assert whole["rows"][0]["repetitions"][0] == document["rows"][0]["repetitions"][0], "the earlier one counts"
+    assert all(len(row["repetitions"]) + len(row["apart"]) > max(done) for row in whole["rows"])
+    first, last = document["rows"][0], whole["rows"][0]
+    kept, all_of_it = first["repetitions"] + first["apart"], last["repetitions"] + last["apart"]
+    assert all(each in all_of_it for each in kept), "the earlier ones stay"
     assert programs.run("verbena", "check", "rpc.json", "--strict").status == 0
     ran = programs.run(*words, "--reps", max(done) + 1, "--resume", "rpc.json", "--poll-us", 7)
     assert ran.status == 1 and "cannot be resumed: its settings was" in ran.err, ran
