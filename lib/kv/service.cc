@@ -214,11 +214,6 @@ Task<void> Service::keep_counts() {
 		counts_.requests.store(counters_.requests, std::memory_order_relaxed);
 		counts_.keys.store(store_->size(), std::memory_order_relaxed);
 		counts_.used_bytes.store(store_->used(), std::memory_order_relaxed);
-		const StoreCounters& of_store = store_->counters();
-		counts_.hits.store(of_store.hits, std::memory_order_relaxed);
-		counts_.misses.store(of_store.gets - of_store.hits, std::memory_order_relaxed);
-		counts_.evicted.store(of_store.evicted, std::memory_order_relaxed);
-		counts_.expired.store(of_store.expired, std::memory_order_relaxed);
 		if (journal_) report_journal();
 		sessions_->expire(io_.now());
 		store_->charge(message_bytes_beyond_free() + sessions_->bytes());

@@ -55,9 +55,6 @@ channel::Described describe(const ServiceOptions& options);
 // updated about a hundred times a second. Any thread may read them.
 struct ServiceCounts {
 	std::atomic<std::uint64_t> clients{0}, clients_peak{0}, requests{0}, keys{0}, used_bytes{0}, registrations{0};
-	// GETs by message that found their key, and that did not; keys that were evicted, and that came
-	// to the end of their life.
-	std::atomic<std::uint64_t> hits{0}, misses{0}, evicted{0}, expired{0};
 };
 
 class Service final : public FactSource {
