@@ -58,12 +58,7 @@ struct Scripted {
 	}
 	std::uint32_t qp_of(std::uint64_t sequence) const { return static_cast<std::uint32_t>(sequence % end.cell.qps); }
 
-	Delivery go() {
-		return receiver.run(run, [this, asks = 0](bool) mutable {
-			if (++asks > asks_max) return Watch::abandon;
-			return end.steps.empty() ? Watch::finished : Watch::go_on;
-		});
-	}
+	Delivery go() { return receiver.run(run, until_the_steps_end(end)); }
 	std::string failure() {
 		return failure_of([this] { go(); });
 	}

@@ -18,7 +18,7 @@ Cell cell_of(Mode mode, WindowMode window_mode = WindowMode::local) {
 
 // Sender 1 of four, which has three queue pairs, and a far end that is honest until a test changes
 // it.
-struct Scripted {
+struct Scripted : SenderWatcher {
 	explicit Scripted(const Cell& cell, std::uint64_t of_sender = 100, std::uint64_t seed = 0)
 		: end(cell, fan_in_shape_of(cell, {}, {}).value(), 1, &word),
 		  run{.number = 3, .total = of_sender * cell.senders, .seed = seed} {
@@ -44,14 +44,7 @@ struct Scripted {
 	}
 
 	void go() {
-		sender.run(
-			run,
-			[this](bool silent) {
-				if (++asks > asks_max) return Watch::abandon;
-				silences += silent ? 1 : 0;
-				return silent && idle_receiver ? Watch::receiver_idle : Watch::go_on;
-			},
-			sent);
+		sender.run(run, [this](bool silent) { return look(silent); }, sent);
 	}
 	std::string failure() {
 		return failure_of([this] { go(); });
@@ -60,8 +53,6 @@ struct Scripted {
 	std::uint64_t word = 0;
 	ScriptedSenderOfMany end;
 	Run run;
-	int asks = 0, silences = 0;
-	bool idle_receiver = true;
 	Sent sent;
 	FanInSenderOn<ScriptedSenderOfMany> sender{end};
 };

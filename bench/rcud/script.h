@@ -85,6 +85,26 @@ struct Script {
 // Ends a test that would never end: a watcher abandons the run after this many calls.
 inline constexpr int asks_max = 20'000;
 
+// The watcher of a sender: its far end is idle or not when credits are missing.
+struct SenderWatcher {
+	int asks = 0, silences = 0;
+	bool idle_receiver = true;
+
+	Watch look(bool silent) {
+		if (++asks > asks_max) return Watch::abandon;
+		silences += silent ? 1 : 0;
+		return silent && idle_receiver ? Watch::receiver_idle : Watch::go_on;
+	}
+};
+
+// The watcher of a receiver, whose senders have finished when the script has no more steps.
+inline Watcher until_the_steps_end(const Script& script) {
+	return [&script, asks = 0](bool) mutable {
+		if (++asks > asks_max) return Watch::abandon;
+		return script.steps.empty() ? Watch::finished : Watch::go_on;
+	};
+}
+
 // The message of the failure with which a run ends; empty if it ends well.
 template <class Go> std::string failure_of(const Go& go) {
 	try {

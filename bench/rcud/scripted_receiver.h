@@ -62,12 +62,7 @@ struct Scripted {
 		});
 	}
 
-	Delivery go() {
-		return receiver.run(run, [this, asks = 0](bool) mutable {
-			if (++asks > asks_max) return Watch::abandon;
-			return end.steps.empty() ? Watch::finished : Watch::go_on;
-		});
-	}
+	Delivery go() { return receiver.run(run, until_the_steps_end(end)); }
 	std::string failure() {
 		return failure_of([this] { go(); });
 	}

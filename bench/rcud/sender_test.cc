@@ -17,7 +17,7 @@ Cell cell_of(Mode mode, Op op = Op::send, WindowMode window_mode = WindowMode::l
 }
 
 // A sender, and a far end that is honest until a test changes it.
-struct Scripted {
+struct Scripted : SenderWatcher {
 	explicit Scripted(
 		const Cell& cell, std::uint64_t total = 100, std::uint64_t seed_ = 0, const Settings& settings = {})
 		: end(cell, shape_of(cell, settings, {.mtu = 48}).value(), Role::sender),
@@ -54,14 +54,7 @@ struct Scripted {
 	}
 
 	void go() {
-		sender.run(
-			run,
-			[this](bool silent) {
-				if (++asks > asks_max) return Watch::abandon;
-				silences += silent ? 1 : 0;
-				return silent && idle_receiver ? Watch::receiver_idle : Watch::go_on;
-			},
-			sent);
+		sender.run(run, [this](bool silent) { return look(silent); }, sent);
 	}
 	std::string failure() {
 		return failure_of([this] { go(); });
@@ -69,8 +62,6 @@ struct Scripted {
 
 	ScriptedEnd end;
 	Run run;
-	int asks = 0, silences = 0;
-	bool idle_receiver = true;
 	Sent sent;
 	SenderOn<ScriptedEnd> sender{end};
 };
