@@ -112,6 +112,7 @@ void examine_apart(const Experiment& experiment, const Json& row, Findings& find
 		for (const double trip : distances_in(each)) trips.push_back(trip);
 	const double distance = trips.empty() ? 0 : median(trips);
 	// A row at several distances has no repetitions at one distance, and its spread shows that.
+	findings.remark(fmt::format("{} more at another distance between the processors, apart", row["apart"].size()));
 	const bool is_one =
 		std::ranges::all_of(row["repetitions"], [&](const Json& each) { return is_at(each, distance); });
 	try {

@@ -58,10 +58,14 @@ TEST(Judge, OnlyAnotherDistanceIsAReasonToSetARepetitionApart) {
 	parted["repetitions"][0]["core_to_core_ns"] = 97;
 	parted["repetitions"][1]["core_to_core_ns"] = 91;
 	parted["apart"] = {{{"rate", 0.3}, {"core_to_core_ns", 390}}};
-	EXPECT_EQ(judged(parted).reason, "");
+	EXPECT_EQ(judged(parted).validity, Validity::valid);
+	EXPECT_EQ(judged(parted).reason, "1 more at another distance between the processors, apart");
 	Json hidden = parted;
 	hidden["apart"][0]["core_to_core_ns"] = 95;
-	EXPECT_EQ(judged(hidden).reason, "repetition 1 apart was measured at the distance of the others");
+	EXPECT_EQ(judged(hidden).validity, Validity::invalid);
+	EXPECT_EQ(judged(hidden).reason,
+		"1 more at another distance between the processors, apart; repetition 1 apart was measured at the distance of "
+		"the others");
 	hidden["apart"][0].erase("core_to_core_ns");
 	EXPECT_EQ(judged(hidden).validity, Validity::invalid);
 	hidden["apart"][0] = parted["repetitions"][0];

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "base/time.h"
@@ -33,11 +34,11 @@ struct Planned {
 	bool wants(std::uint32_t repetition) const {
 		return trial.can_run() && !failed && repetitions.size() <= repetition;
 	}
-	// Repetitions at this distance that are missing.
-	std::size_t lacks(double distance_ns, std::uint32_t all) const {
+	// Repetitions that are missing, at this distance or at any.
+	std::size_t lacks(std::optional<double> distance_ns, std::uint32_t all) const {
 		if (!trial.can_run() || failed) return 0;
-		const auto count = static_cast<std::size_t>(
-			std::ranges::count_if(repetitions, [&](const Json& each) { return is_at(each, distance_ns); }));
+		const auto counts = [&](const Json& each) { return !distance_ns || is_at(each, *distance_ns); };
+		const auto count = static_cast<std::size_t>(std::ranges::count_if(repetitions, counts));
 		return all - std::min<std::size_t>(all, count);
 	}
 };
@@ -94,23 +95,16 @@ public:
 			for (std::uint32_t i = 0; i < options_.repetitions; ++i)
 				pass(interruption, progress, [&](const Planned& each) { return each.wants(i); });
 		}
-		// The distance is settled now, so no trial gets more repetitions than the others.
-		const double distance = distance_ns();
-		const auto lacking = [&] {
-			std::size_t count = 0;
-			for (const Planned& each : plans_) count += each.lacks(distance, options_.repetitions);
-			return count;
-		};
-		const bool has_intervals = options_.repetitions >= repetitions_of_interval;
-		if (const std::size_t first = lacking(); has_intervals && first > 0 && !is_over_) {
-			ProgressLine progress(!options_.quiet, first);
-			for (std::uint32_t i = 0; i < options_.repetitions && lacking() > 0; ++i)
+		if (!is_over_ && options_.repetitions >= repetitions_of_interval) {
+			// Settled from here on, so no trial gets more repetitions than the others.
+			settled_ns_ = distance_ns();
+			ProgressLine progress(!options_.quiet, wanted());
+			for (std::uint32_t i = 0; i < options_.repetitions; ++i)
 				pass(interruption, progress,
-					[&](const Planned& each) { return each.lacks(distance, options_.repetitions) > 0; });
+					[&](const Planned& each) { return each.lacks(*settled_ns_, options_.repetitions) > 0; });
 		}
 		if (!end_.error.empty()) return std::move(end_);
-		end_.interrupted |= interruption.asked() && wanted() > 0;
-		make_table();
+		make_table(is_over_ ? wanted() : 0);
 		if (auto done = files_.write_last(end_.table); !done) end_.error = done.error();
 		return std::move(end_);
 	}
@@ -138,7 +132,7 @@ private:
 	void write_now_and_then() {
 		const Nanoseconds now = monotonic_now();
 		if (now < next_write_ || wanted() == 0) return;
-		make_table();
+		make_table(wanted());
 		if (auto done = files_.write_so_far(end_.table); !done) {
 			end_.error = done.error();
 			is_over_ = true;
@@ -154,18 +148,17 @@ private:
 		return common_distance(std::move(all));
 	}
 
-	// Repetitions that are still to be measured.
+	// Repetitions that are still to be measured; once the distance is settled, those at it.
 	std::size_t wanted() const {
 		std::size_t count = 0;
-		for (const Planned& each : plans_)
-			if (each.wants(static_cast<std::uint32_t>(each.repetitions.size())))
-				count += options_.repetitions - std::min<std::size_t>(options_.repetitions, each.repetitions.size());
+		for (const Planned& each : plans_) count += each.lacks(settled_ns_, options_.repetitions);
 		return count;
 	}
 
-	void make_table() {
+	// `unmeasured`: repetitions that the table lacks.
+	void make_table(std::size_t unmeasured) {
 		end_.table.rows.clear();
-		const double distance = distance_ns();
+		const double distance = settled_ns_ ? *settled_ns_ : distance_ns();
 		for (const Planned& each : plans_) {
 			if (each.trial.can_run() && each.repetitions.empty()) continue;
 			auto [together, apart] = part(each.repetitions, distance, options_.repetitions);
@@ -173,8 +166,9 @@ private:
 			end_.table.rows.back()["apart"] = std::move(apart);
 		}
 		end_.table.environment = describe_(end_.table.rows);
-		if (const std::size_t left = wanted(); left > 0)
-			end_.table.environment.emplace_back("unfinished", fmt::format("{} repetitions were not measured", left));
+		if (unmeasured > 0)
+			end_.table.environment.emplace_back(
+				"unfinished", fmt::format("{} repetitions were not measured", unmeasured));
 		judge_measured(experiment_, end_.table);
 	}
 
@@ -184,6 +178,8 @@ private:
 	OutputFiles& files_;
 	std::vector<Planned>& plans_;
 	Nanoseconds next_write_ = monotonic_now() + between_writes;
+	// The distance, once each trial has been measured as often as asked for.
+	std::optional<double> settled_ns_;
 	bool is_over_ = false;  // interrupted, the far end lost, or a file not written
 	SweepEnd end_;
 };

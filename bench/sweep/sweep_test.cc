@@ -27,6 +27,7 @@ public:
 	Measured measure(const ShowStep&) override {
 		order.push_back(size_);
 		if (behaviour_ == "interrupts") raise(SIGINT);
+		if (behaviour_ == "interrupts late" && std::ranges::count(order, size_) == 4) raise(SIGINT);
 		Measured measured{.repetition = {{"rate", size_}, {"number", ++measurements}}};
 		if (!distances.empty()) {
 			measured.repetition["core_to_core_ns"] = distances.front();
@@ -120,6 +121,21 @@ TEST_F(Sweeps, ATrialIsMeasuredTwiceAsOftenAtMost) {
 	EXPECT_EQ(distances_of(end.table.rows[1]["repetitions"]), (std::vector<double>{390, 1000, 4000}));
 	EXPECT_EQ(distances_of(end.table.rows[1]["apart"]), (std::vector<double>{700, 2000, 30}));
 	for (const Json& row : end.table.rows) EXPECT_EQ(row["validity"], "valid");
+}
+
+TEST_F(Sweeps, CtrlCWhileATrialIsMeasuredAgainKeepsAllAndAResumedSweepGoesOn) {
+	distances = {97, 390, 95, 400, 99, 410, 98};
+	SweepEnd end = run({{1, ""}, {2, "interrupts late"}}, 3);
+	EXPECT_TRUE(end.interrupted);
+	EXPECT_EQ(value_of(end.table.environment, "unfinished"), "2 repetitions were not measured");
+	order.clear();
+	distances = {96, 94};
+	end = run({{1, ""}, {2, ""}}, 3, path_);
+	EXPECT_EQ(order, (std::vector<int>{2, 2}));
+	EXPECT_FALSE(end.interrupted);
+	EXPECT_EQ(value_of(end.table.environment, "unfinished"), "");
+	EXPECT_EQ(distances_of(end.table.rows[1]["repetitions"]), (std::vector<double>{98, 96, 94}));
+	EXPECT_EQ(distances_of(end.table.rows[1]["apart"]), (std::vector<double>{390, 400, 410}));
 }
 
 TEST_F(Sweeps, AQuickSweepMeasuresNothingAgain) {

@@ -219,6 +219,7 @@ def test_an_interrupted_run_keeps_what_it_has_measured(programs: Programs) -> No
     after = json.loads(path.read_text())
     assert "unfinished" not in after["environment"] and len(after["rows"]) == 26
     assert all(len(row["repetitions"]) + len(row["apart"]) >= wanted for row in after["rows"])
+    assert max(len(row["repetitions"]) for row in after["rows"]) <= wanted
     first, whole = before["rows"][0], after["rows"][0]
     kept, all_of_it = first["repetitions"] + first["apart"], whole["repetitions"] + whole["apart"]
     assert all(each in all_of_it for each in kept), "the earlier ones stay"

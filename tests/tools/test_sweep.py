@@ -45,6 +45,7 @@ def test_ctrl_c_keeps_the_rows_and_the_sweep_is_resumed(programs: Programs) -> N
     ran = programs.run(*BENCH, *LONG, "--reps", wanted, "--json", "rows.json", "--resume", "rows.json", limit_s=60)
     assert ran.status == 0, ran
     whole = table(programs)
+    assert max(len(row["repetitions"]) for row in whole["rows"]) <= wanted
     assert measured(whole) >= 2 * wanted and "unfinished" not in whole["environment"]
     first, last = document["rows"][0], whole["rows"][0]
     all_of_it = last["repetitions"] + last["apart"]
