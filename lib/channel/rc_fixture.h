@@ -48,6 +48,16 @@ inline void fill(async::Loop& loop, Channel& channel) {
 	}(loop, sent));
 }
 
+// `a` is the first one's, `b` the second one's.
+inline RcPair connect(RcTransport& first, RcTransport& second) {
+	RcOffer left = first.offer().value(), right = second.offer().value();
+	const RcEnd left_end = left.end, right_end = right.end;
+	RcPair pair;
+	pair.a = first.connect(std::move(left), right_end, "b").value();
+	pair.b = second.connect(std::move(right), left_end, "a").value();
+	return pair;
+}
+
 class TwoTransports {
 public:
 	explicit TwoTransports(async::Loop& loop) : TwoTransports(loop, loop) {}
@@ -65,15 +75,7 @@ public:
 			transports_[i] = std::move(*opened);
 		}
 	}
-	// `a` is the first one's, `b` the second one's.
-	RcPair connect() {
-		RcOffer left = transports_[0]->offer().value(), right = transports_[1]->offer().value();
-		const RcEnd left_end = left.end, right_end = right.end;
-		RcPair pair;
-		pair.a = transports_[0]->connect(std::move(left), right_end, "b").value();
-		pair.b = transports_[1]->connect(std::move(right), left_end, "a").value();
-		return pair;
-	}
+	RcPair connect() { return testing_tools::connect(*transports_[0], *transports_[1]); }
 	RcTransport& operator[](std::size_t index) { return *transports_[index]; }
 
 private:

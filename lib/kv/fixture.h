@@ -56,6 +56,7 @@ protected:
 		connections_.clear();
 		changes_.reset();
 		store_.reset();
+		further_.reset();
 		for (std::size_t i : {0, 1}) {
 			EXPECT_EQ(transports_[i].windows_in_use(), 0u);
 			EXPECT_EQ(transports_[i].memory().in_use(), 0u);
@@ -64,7 +65,8 @@ protected:
 
 	// Returns the client's end of a new connection, before either side has sent its greeting.
 	std::unique_ptr<channel::Channel> connect_without_greeting() {
-		auto [ours, theirs] = transports_.connect();
+		channel::RcTransport& server = further_ ? *further_ : transports_[1];
+		auto [ours, theirs] = channel::testing_tools::connect(transports_[0], server);
 		auto& served = connections_.emplace_back(std::make_unique<Served>());
 		served->connection = std::make_unique<Connection>(
 			*store_, *changes_, sessions_, std::move(theirs), server_options_, counters_, facts_);
@@ -114,6 +116,7 @@ protected:
 	};
 	async::Loop loop_;
 	channel::testing_tools::TwoTransports transports_{loop_};
+	std::unique_ptr<channel::RcTransport> further_;  // if set, the server's for the next clients
 	ServerOptions server_options_;
 	ServerCounters counters_;
 	const FactSource* facts_ = nullptr;  // for the connections of the next clients

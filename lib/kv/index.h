@@ -7,7 +7,7 @@
 // it is withdrawn. A SET of a published key publishes the new value, unless that is large.
 //
 // Threads: one, that of the pool's loop; peers read the area at any time.
-// Lifetime: dies before its pool.
+// Lifetime: dies before its pool, and before those that share it.
 // Invariants:
 //   A change is visible in memory before the call returns. So a SET that is acknowledged afterwards
 //   is seen by every READ that begins after its acknowledgement.
@@ -20,6 +20,7 @@
 
 #include "lib/channel/memory.h"
 #include "lib/kv/index_format.h"
+#include "lib/kv/registrations.h"
 
 namespace verbena::kv {
 
@@ -49,6 +50,14 @@ public:
 
 	// The area that each client with one-sided GETs may read.
 	channel::Place area() const { return {area_, 0, area_.size()}; }
+	// The same memory, registered with this pool, if it is one that shares it.
+	channel::Place area(const channel::MemoryPool& pool) const {
+		const channel::Buffer* const shared = shared_.at(pool);
+		return shared == nullptr ? area() : channel::Place(*shared);
+	}
+	// Registers the area with this pool too. Returns false if that is not possible.
+	bool share(channel::MemoryPool& pool) { return shared_.add(pool, area_.bytes()); }
+	void unshare(const channel::MemoryPool& pool) { shared_.remove(pool); }
 	const IndexShape& shape() const { return shape_; }
 	const IndexCounters& counters() const { return counters_; }
 
@@ -68,6 +77,7 @@ private:
 	void evict_oldest();
 
 	channel::Buffer area_;
+	Registrations shared_;  // further ones
 	IndexShape shape_;
 	// The rest of the area behind the lines is a ring of records, from the offset begin_ to the
 	// area's end. next_ is where the next record goes; records_ has the oldest one first.

@@ -105,9 +105,9 @@ public:
 		check((item_->parts & Item::mortal) != 0, "a version whose life is limited has room for its end");
 		item_->life().at = when;
 	}
-	// The value's bytes as registered memory, which a peer can access by RDMA. The Buffer holds the
-	// version as this Value does. Not for a store without a pool.
-	channel::Buffer buffer() const;
+	// The value's bytes as memory that is registered with this pool, which is the store's or one
+	// that shares it. The Buffer holds the version as this Value does.
+	channel::Buffer buffer(const channel::MemoryPool& pool) const;
 
 private:
 	friend class Store;

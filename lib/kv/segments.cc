@@ -6,19 +6,25 @@
 namespace verbena::kv {
 
 std::byte* Segments::segment(std::size_t bytes) {
-	Segment segment{.memory = channel::RegionMemory(bytes), .registration = {}};
+	Segment segment{.memory = channel::RegionMemory(bytes), .registrations = {}};
 	if (!segment.memory) return nullptr;
-	std::byte* const at = segment.memory.data();
-	if (pool_ != nullptr) {
-		auto registered = pool_->adopt({at, bytes});
-		if (!registered) return nullptr;
-		segment.registration = std::move(*registered);
-	}
+	for (channel::MemoryPool* const pool : pools_)
+		if (!segment.registrations.add(*pool, segment.bytes())) return nullptr;
 	segments_.push_back(std::move(segment));
-	return at;
+	return segments_.back().memory.data();
 }
 
-channel::Buffer Segments::buffer_of(Value value, Item& item) {
+bool Segments::share(channel::MemoryPool& pool) {
+	for (Segment& each : segments_) {
+		if (each.registrations.add(pool, each.bytes())) continue;
+		for (Segment& before : segments_) before.registrations.remove(pool);
+		return false;
+	}
+	pools_.push_back(&pool);
+	return true;
+}
+
+channel::Buffer Segments::buffer_of(Value value, Item& item, const channel::MemoryPool& pool) {
 	std::byte* const at = item.value();
 	const auto segment = std::ranges::find_if(segments_, [at](const Segment& each) {
 		return at >= each.memory.data() && at <= each.memory.data() + each.memory.size();
@@ -28,7 +34,7 @@ channel::Buffer Segments::buffer_of(Value value, Item& item) {
 	held->owner = this;
 	held->data = at;
 	held->size = item.value_length;
-	held->region = segment->registration.region();
+	held->region = segment->registrations.at(pool)->region();
 	held->value = std::move(value);
 	++in_use_;
 	return channel::Buffer(held, held->size);

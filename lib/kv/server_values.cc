@@ -55,7 +55,7 @@ void Connection::begin_queued() {
 
 // Grants the client a lease to read this version.
 Running Connection::grant_value(std::uint32_t number, Value value, bool versioned) {
-	channel::Place place(value.buffer());
+	channel::Place place(value.buffer(*channel_->memory()));
 	auto lease = co_await channel_->share(std::move(place), Right::read);
 	if (!lease) {
 		answer(number, Status::full);
@@ -80,7 +80,7 @@ Running Connection::read_value(Queued request) {
 	} else {
 		reading_.push_back(value.size());
 		if (reading_.size() == 1) limit_reading();
-		channel::Place place(value.buffer());
+		channel::Place place(value.buffer(*channel_->memory()));
 		const auto read = co_await channel_->read(std::move(place), request.remote);
 		reading_.pop_front();
 		limit_reading();
@@ -113,7 +113,7 @@ Running Connection::grant_place(Queued request) {
 		end_rendezvous();
 		co_return;
 	}
-	channel::Place place(value.buffer());
+	channel::Place place(value.buffer(*channel_->memory()));
 	auto lease = co_await channel_->share(std::move(place), Right::write);
 	if (!lease) {
 		answer(number, Status::full);
@@ -155,7 +155,7 @@ Running Connection::store_written(std::uint32_t index) {
 
 // Grants the client a lease to read the index for as long as it is connected.
 Running Connection::grant_index(std::uint32_t number) {
-	channel::Place area = store_.index()->area();
+	channel::Place area = store_.index()->area(*channel_->memory());
 	auto lease = co_await channel_->share(std::move(area), Right::read);
 	if (!lease) {
 		answer(number, Status::full);

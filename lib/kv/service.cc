@@ -26,10 +26,19 @@ struct Served : async::Linked {
 	Connection& connection;
 };
 
+channel::RcOptions further_rc_options(const ServiceOptions& options) {
+	Settings settings = options.settings;
+	settings.one_sided = 0;
+	return server_rc_options(settings, options.server.value_max);
+}
+
 }  // namespace
 
 Service::Service(ServiceOptions options)
-	: options_(std::move(options)), setup_({.spin = 0}), io_({.spin = options_.spin}) {}
+	: options_(std::move(options)),
+	  setup_({.spin = 0}),
+	  io_({.spin = options_.spin}),
+	  transports_(io_, server_rc_options(options_.settings, options_.server.value_max), further_rc_options(options_)) {}
 
 Service::~Service() {
 	io_.stop();
@@ -60,10 +69,7 @@ std::expected<void, std::string> Service::start() {
 	started_ = monotonic_now();
 	counters_.meter.timed = options_.timed;
 	if (options_.wish.device.empty()) options_.wish.device = lib::device_at(options_.where.get());
-	auto transport =
-		channel::RcTransport::open(io_, options_.wish, server_rc_options(settings, options_.server.value_max));
-	if (!transport) return std::unexpected(transport.error());
-	transport_ = std::move(*transport);
+	if (auto opened = transports_.open(options_.wish); !opened) return opened;
 	if (const std::size_t needed = message_bytes_beyond_free() + Budget::memory_min; needed > settings.memory)
 		return std::unexpected("the receive buffers alone need " + std::to_string(needed) +
 			" bytes of --memory; give more memory, or a smaller --rx-depth");
@@ -72,7 +78,7 @@ std::expected<void, std::string> Service::start() {
 										 .index_bytes = settings.one_sided,
 										 .window = options_.data.empty() ? 1 : Changes::waiting_max,
 										 .evict = options_.evict},
-		&transport_->memory());
+		&transports_.first().memory());
 	store_->announce(io_.now());
 	store_->charge(message_bytes_beyond_free());
 	if (settings.one_sided > 0 && store_->index() == nullptr)
@@ -86,9 +92,13 @@ std::expected<void, std::string> Service::start() {
 	auto listener = async::listen(setup_, options_.where);
 	if (!listener) return std::unexpected(listener.error());
 	const channel::AcceptorOptions accepting = acceptor_options(options_);
+	std::vector<channel::Acceptor::Home> homes;
+	homes.push_back({.loop = &io_,
+		.transport = &transports_.first(),
+		.deliver = [this](std::unique_ptr<channel::Channel> channel) { io_.spawn(serve(std::move(channel))); },
+		.transport_at = transport_at()});
 	acceptor_ = std::make_unique<channel::Acceptor>(
-		setup_, std::move(*listener), *transport_, accepting,
-		[this](std::unique_ptr<channel::Channel> channel) { io_.spawn(serve(std::move(channel))); }, options_.complain);
+		setup_, std::move(*listener), std::move(homes), accepting, options_.complain);
 	acceptor_->start();
 	io_.spawn(keep_counts());
 	io_.spawn(end_lives());
@@ -103,6 +113,13 @@ std::expected<void, std::string> Service::start() {
 	return {};
 }
 
+// Empty if all clients are served over the first device.
+std::function<channel::RcTransport&(const async::Address&)> Service::transport_at() {
+	if (!async::is_wildcard(options_.where) || !options_.wish.device.empty() || options_.wish.gid_index) return {};
+	return transports_.by_address(
+		[this](channel::RcTransport& further) { return store_->share(further.memory()); }, options_.complain);
+}
+
 // The area for one-sided GETs, which is memory of the transport's pool.
 std::size_t Service::published_bytes() const {
 	return store_ && store_->index() != nullptr ? channel::MemoryPool::block_size(store_->index()->area().length) : 0;
@@ -111,8 +128,7 @@ std::size_t Service::published_bytes() const {
 // The bytes of receive buffers and arriving messages that count in the budget. The area for
 // one-sided GETs does not.
 std::size_t Service::message_bytes_beyond_free() const {
-	return Budget::beyond_free(
-		transport_->units() * transport_->options().unit_bytes + transport_->memory().registered() - published_bytes());
+	return Budget::beyond_free(transports_.receive_bytes() + transports_.registered_bytes() - published_bytes());
 }
 
 Facts Service::facts() const {
@@ -125,7 +141,7 @@ Facts Service::facts() const {
 		.clients_peak = counts_.clients_peak.load(std::memory_order_relaxed),
 		.clients_failed = clients_failed_,
 		.sessions = sessions_->size(),
-		.leases = transport_->windows_in_use(),
+		.leases = transports_.leases(),
 		.keys = store_->size(),
 		.memory_budget = options_.settings.memory,
 		.memory_counted = store_->used() + store_->overhead(),
@@ -134,8 +150,8 @@ Facts Service::facts() const {
 			.table = store_->table_bytes(),
 			.sessions = sessions_->bytes(),
 			.published = published_bytes(),
-			.receive = transport_->units() * transport_->options().unit_bytes,
-			.messages = transport_->memory().registered() - published_bytes()},
+			.receive = transports_.receive_bytes(),
+			.messages = transports_.registered_bytes() - published_bytes()},
 		.server = counters_,
 		.store = store_->counters(),
 		.index = store_->index() != nullptr ? store_->index()->counters() : IndexCounters{},
@@ -177,7 +193,7 @@ std::expected<void, std::string> Service::open_journal() {
 }
 
 channel::Path Service::path() const {
-	const lib::OpenDevice& device = transport_->device();
+	const lib::OpenDevice& device = transports_.first().device();
 	return {.transport = "rc",
 		.device = device.choice.device,
 		.gid = lib::format_gid(device.choice.gid),
@@ -217,7 +233,7 @@ Task<void> Service::keep_counts() {
 		if (journal_) report_journal();
 		sessions_->expire(io_.now());
 		store_->charge(message_bytes_beyond_free() + sessions_->bytes());
-		counts_.registrations.store(transport_->memory().counters().registrations, std::memory_order_relaxed);
+		counts_.registrations.store(transports_.registrations(), std::memory_order_relaxed);
 		co_await io_.sleep_for(count_interval);
 	}
 }

@@ -23,13 +23,16 @@
 #include "lib/kv/server.h"
 #include "lib/kv/session_journal.h"
 #include "lib/kv/settings.h"
+#include "lib/kv/transports.h"
 
 namespace verbena::kv {
 
 struct ServiceOptions {
 	async::Address where;
 	channel::Protection protection;
-	lib::DeviceRequest wish;  // the RDMA device to use
+	// The RDMA device to use. If it names neither a device nor a GID and `where` is a wildcard,
+	// each client is served over the device at whose address it arrives.
+	lib::DeviceRequest wish;
 	Settings settings;    // `memory` is the budget of the process (Budget)
 	ServerOptions server;
 	Nanoseconds spin = 50'000;  // time that the serving thread polls before it sleeps
@@ -68,7 +71,7 @@ public:
 	std::uint16_t port() const { return acceptor_->port(); }
 	// The name as a member; empty if the server joins no prefix.
 	const std::string& name() const { return options_.name; }
-	channel::Path path() const;  // device, GID and MTU of the "rc" transport; no peer
+	channel::Path path() const;  // device, GID and MTU of the first "rc" transport; no peer
 
 	// Serves until stop(). Then run() accepts no new client, executes no further request, says so
 	// to all clients, closes their connections, waits 1.5 s at most for that, and returns.
@@ -80,7 +83,8 @@ public:
 	// The loop that serves all clients. While it runs, call facts() and transport() there only.
 	async::Loop& serving_loop() { return io_; }
 	Facts facts() const override;
-	channel::RcTransport& transport() { return *transport_; }
+	// That of the first device.
+	channel::RcTransport& transport() { return transports_.first(); }
 	// The loop that sets up connections. While it runs, call acceptor() there only.
 	async::Loop& setup_loop() { return setup_; }
 	const channel::Acceptor& acceptor() const { return *acceptor_; }
@@ -97,6 +101,7 @@ private:
 	async::Task<void> end_lives();
 	std::expected<void, std::string> open_journal();
 	void report_journal();
+	std::function<channel::RcTransport&(const async::Address&)> transport_at();
 	std::size_t published_bytes() const;
 	std::size_t message_bytes_beyond_free() const;
 
@@ -105,7 +110,7 @@ private:
 	ServerCounters counters_;
 	async::Loop setup_;  // runs in the caller of run()
 	async::Loop io_;     // runs in thread_
-	std::unique_ptr<channel::RcTransport> transport_;
+	Transports transports_;
 	std::unique_ptr<LmdbJournal> journal_;
 	std::unique_ptr<Sessions> sessions_;
 	std::unique_ptr<SessionJournal> session_journal_;

@@ -25,7 +25,9 @@ std::uint64_t fold(std::uint64_t left, std::uint64_t right) {
 
 }  // namespace
 
-channel::Buffer Value::buffer() const { return item_->store->segments_.buffer_of(*this, *item_); }
+channel::Buffer Value::buffer(const channel::MemoryPool& pool) const {
+	return item_->store->segments_.buffer_of(*this, *item_, pool);
+}
 
 void Value::destroy() { item_->store->destroy(item_); }
 
@@ -45,6 +47,13 @@ Store::~Store() {
 	drop(table_);
 	drop(old_);
 	check(used_ == 0, "values die before their store");
+}
+
+bool Store::share(channel::MemoryPool& pool) {
+	if (index_ && !index_->share(pool)) return false;
+	if (segments_.share(pool)) return true;
+	if (index_) index_->unshare(pool);
+	return false;
 }
 
 void Store::drop(Table& table) {

@@ -15,7 +15,7 @@
 //
 // Threads: one, that of the pool's loop.
 // Lifetime: every Value, and every Buffer of one, ends before its store; the store dies before its
-//   pool.
+//   pools.
 // Errors: a SET that would exceed `memory_max` fails and changes nothing.
 // Invariants:
 //   used() counts every version that exists: those in the table, old ones that a Value still holds,
@@ -76,6 +76,10 @@ public:
 	~Store();
 	Store(const Store&) = delete;
 	Store& operator=(const Store&) = delete;
+
+	// Lets peers access all memory of the store through the device of this pool too. Returns false
+	// if that is not possible; then nothing has changed.
+	bool share(channel::MemoryPool& pool);
 
 	// Returns the current version, or an empty Value if the key is missing or its end is not after
 	// `now`.

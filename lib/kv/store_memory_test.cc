@@ -174,7 +174,7 @@ TEST_F(KvMemory, AValueWithABufferIsNeitherMovedNorFreed) {
 	std::vector<channel::Buffer> lent;
 	for (int i = 0; i < 60; ++i) {
 		ASSERT_TRUE(store.set(key(i), bytes_of(pattern(100'000, static_cast<unsigned>(i)))));
-		if (i % 10 == 0) lent.push_back(store.get(key(i)).buffer());
+		if (i % 10 == 0) lent.push_back(store.get(key(i)).buffer(transports_[0].memory()));
 	}
 	const std::byte* const where = lent[3].data();
 	for (int i = 0; i < 60; ++i) ASSERT_TRUE(store.remove(key(i)));
@@ -194,7 +194,7 @@ TEST_F(KvMemory, ARefusalIsForNowIfOldVersionsInUseTakeTheRoom) {
 	bool done = true;
 	for (int i = 0; i < 10 && done; ++i) {
 		done = store_->set("key", bytes_of(large));
-		if (done) lent.push_back(store_->get("key").buffer());
+		if (done) lent.push_back(store_->get("key").buffer(transports_[1].memory()));
 	}
 	EXPECT_FALSE(done) << "the arena has 4 MiB and an eighth more than the limit";
 	EXPECT_TRUE(store_->refused_for_now());

@@ -90,6 +90,24 @@ def test_a_store_at_all_addresses_serves_clients_of_both_hosts(programs: Program
         assert ran.status == 0 and ran.out == "value\n", ran
 
 
+def test_a_store_at_all_addresses_uses_the_device_at_which_a_client_arrives(
+    programs: Programs, hosts: NamespacePair
+) -> None:
+    options = ("--listen", "0.0.0.0", "--port", PORT, "--one-sided", "1M")
+    server = programs.start("kv_server", *options, within=on(hosts, 0))
+    wait_until(lambda: "listening at" in server.out, "kv_server listens", alive=server)
+    large = "x" * 100_000
+    script = lines(programs, "commands.txt", "SET key value", f"SET large {large}", *["GET key", "GET large"] * 2)
+    for address in (ADDRESSES[0], SECOND[0]):
+        words = (f"{address}:{PORT}", script, "--transport", "rdma", "--one-sided", "--stats")
+        ran = programs.run("kv_client", *words, within=on(hosts, 1))
+        assert ran.status == 0 and ran.out == f"value\n{large}\n" * 2, ran
+        assert re.search(r"[1-9]\d* one-sided", ran.err), ran.err
+        # Now the client's host reaches the second address only.
+        hosts.ip(1, f"link set {WIRES[1]} down")
+    assert server.end().status == 0
+
+
 def test_an_rpc_server_at_all_addresses_uses_the_device_at_which_a_client_arrives(hosts: NamespacePair) -> None:
     server = subprocess.Popen(
         hosts.inside(0, [str(BUILD / "bench" / "rpc_test_server"), "1", "rdma-any"]),
