@@ -20,6 +20,9 @@ inline constexpr double alike_factor = 1.5;
 
 inline bool alike(double a_ns, double b_ns) { return a_ns <= alike_factor * b_ns && b_ns <= alike_factor * a_ns; }
 
+// Fewer repetitions give no interval that means anything, so none is measured again for it.
+inline constexpr std::size_t repetitions_of_interval = 3;
+
 // The round trips of a repetition in nanoseconds; empty if it has none.
 std::vector<double> distances_in(const Json& repetition);
 

@@ -131,18 +131,28 @@ void examine_apart(const Experiment& experiment, const Json& row, Findings& find
 	}
 }
 
-std::size_t repetitions_of(const Json& row) {
-	return has_value(row, "repetitions") && row["repetitions"].is_array() ? row["repetitions"].size() : 0;
+std::size_t size_of(const Json& row, const char* list) {
+	return has_value(row, list) && row[list].is_array() ? row[list].size() : 0;
 }
+std::size_t repetitions_of(const Json& row) { return size_of(row, "repetitions"); }
 
-// A sweep that was not ended early measures each cell as often as the others, unless one fails.
+// A sweep that was not ended early measures each cell as often as the others, unless one fails. The
+// number of repetitions at the distance of the sweep differs from row to row.
 void examine_numbers(const Table& table, std::span<Findings> findings) {
 	if (table.rows.empty() || !value_of(table.environment, "unfinished").empty()) return;
-	const std::size_t most =
-		std::ranges::max(table.rows | std::views::transform([](const Json& row) { return repetitions_of(row); }));
-	for (std::size_t i = 0; i < table.rows.size(); ++i)
-		if (const std::size_t own = repetitions_of(table.rows[i]); own > 0 && own < most && !findings[i].is_invalid())
+	const auto most_in = [&](auto number_of) {
+		return std::ranges::max(table.rows | std::views::transform(number_of));
+	};
+	const auto measured = [](const Json& row) { return size_of(row, "repetitions") + size_of(row, "apart"); };
+	const std::size_t most = most_in(repetitions_of), most_measured = most_in(measured);
+	for (std::size_t i = 0; i < table.rows.size(); ++i) {
+		const std::size_t own = repetitions_of(table.rows[i]), all = measured(table.rows[i]);
+		if (own == 0 || findings[i].is_invalid()) continue;
+		if (own < most && all < most_measured)
 			findings[i].suspect(fmt::format("{} repetitions, but other rows have {}", own, most));
+		else if (own < repetitions_of_interval && own < most)
+			findings[i].suspect(fmt::format("only {} repetitions at one distance, which give no interval", own));
+	}
 }
 
 Findings findings_on(const Experiment& experiment, const Table& table, std::size_t index, bool ours,

@@ -144,6 +144,27 @@ TEST(Judge, AFinishedSweepHasTheSameNumberOfRepetitionsForEachCell) {
 	EXPECT_EQ((*judge(sums, table))[1].validity, Validity::valid);
 }
 
+Json with_distances(Json row, double counted, const std::vector<double>& apart) {
+	for (Json& each : row["repetitions"]) each["core_to_core_ns"] = counted;
+	row["apart"] = Json::array();
+	for (const double each : apart) row["apart"].push_back({{"rate", each}, {"core_to_core_ns", each}});
+	return row;
+}
+
+TEST(Judge, AFinishedSweepHasMeasuredEachCellEquallyOften) {
+	const Json full = with_distances(row(8, {1, 2, 3, 4, 5}), 97, {390}),
+			   less = with_distances(row(16, {1, 2, 3}), 97, {390, 391, 392}),
+			   cut = with_distances(row(16, {1, 2, 3}), 97, {390, 391}),
+			   few = with_distances(row(16, {1, 2}), 97, {390, 391, 392, 393});
+	const auto judged_beside = [&](const Json& other) { return (*judge(sums, {.rows = {full, other}}))[1]; };
+	EXPECT_EQ(judged_beside(less).validity, Validity::valid) << judged_beside(less).reason;
+	EXPECT_EQ(judged_beside(cut).validity, Validity::suspect);
+	EXPECT_EQ(judged_beside(few).validity, Validity::suspect);
+	EXPECT_EQ(judged_beside(few).reason,
+		"4 more at another distance between the processors, apart; only 2 repetitions at one distance, which give no "
+		"interval");
+}
+
 TEST(Judge, ACellStandsInATableOnce) {
 	const auto verdicts = judge(sums, {.rows = {row(8, {1}), row(16, {1}), row(8, {2})}});
 	EXPECT_EQ((*verdicts)[0].validity, Validity::valid);

@@ -23,23 +23,22 @@ namespace {
 constexpr Nanoseconds between_writes = 1'000'000'000;
 // A large table takes long to judge and to write. At most this part of a sweep's time is spent so.
 constexpr Nanoseconds write_part = 20;
-// Fewer repetitions give no interval that means anything, so none is measured again for it.
-constexpr std::uint32_t repetitions_of_interval = 3;
+// A trial is measured at most this many times as often as asked for.
+constexpr std::uint32_t times_most = 2;
 
 struct Planned {
 	Trial& trial;
 	Json repetitions = Json::array();
 	bool failed = false;
 
-	bool wants(std::uint32_t repetition) const {
-		return trial.can_run() && !failed && repetitions.size() <= repetition;
+	// Repetitions that are missing.
+	std::size_t lacks(std::size_t all) const {
+		return is_measured() ? all - std::min<std::size_t>(all, repetitions.size()) : 0;
 	}
-	// Repetitions that are missing, at this distance or at any.
-	std::size_t lacks(std::optional<double> distance_ns, std::uint32_t all) const {
-		if (!trial.can_run() || failed) return 0;
-		const auto counts = [&](const Json& each) { return !distance_ns || is_at(each, *distance_ns); };
-		const auto count = static_cast<std::size_t>(std::ranges::count_if(repetitions, counts));
-		return all - std::min<std::size_t>(all, count);
+	bool is_measured() const { return trial.can_run() && !failed; }
+	std::size_t at(double distance_ns) const {
+		return static_cast<std::size_t>(
+			std::ranges::count_if(repetitions, [&](const Json& each) { return is_at(each, distance_ns); }));
 	}
 };
 
@@ -92,16 +91,13 @@ public:
 		Interruption interruption;
 		{
 			ProgressLine progress(!options_.quiet, wanted());
-			for (std::uint32_t i = 0; i < options_.repetitions; ++i)
-				pass(interruption, progress, [&](const Planned& each) { return each.wants(i); });
+			for (std::uint32_t i = 1; i <= options_.repetitions; ++i) pass(interruption, progress, i);
 		}
-		if (!is_over_ && options_.repetitions >= repetitions_of_interval) {
-			// Settled from here on, so no trial gets more repetitions than the others.
-			settled_ns_ = distance_ns();
+		// All trials are measured equally often, so that none can lose a repetition unnoticed.
+		while (!is_over_ && goal_ < times_most * options_.repetitions && lacks_some()) {
+			++goal_;
 			ProgressLine progress(!options_.quiet, wanted());
-			for (std::uint32_t i = 0; i < options_.repetitions; ++i)
-				pass(interruption, progress,
-					[&](const Planned& each) { return each.lacks(*settled_ns_, options_.repetitions) > 0; });
+			pass(interruption, progress, goal_);
 		}
 		if (!end_.error.empty()) return std::move(end_);
 		make_table(is_over_ ? wanted() : 0);
@@ -110,10 +106,11 @@ public:
 	}
 
 private:
-	// Measures each trial once that `wants` it, unless the sweep is over before.
-	template <class Wants> void pass(const Interruption& interruption, ProgressLine& progress, const Wants& wants) {
+	// Measures each trial that has less than `all` repetitions once, unless the sweep is over
+	// before.
+	void pass(const Interruption& interruption, ProgressLine& progress, std::size_t all) {
 		for (Planned& each : plans_) {
-			if (is_over_ || !wants(each)) continue;
+			if (is_over_ || each.lacks(all) == 0) continue;
 			if (interruption.asked()) {
 				end_.interrupted = is_over_ = true;
 				return;
@@ -148,17 +145,27 @@ private:
 		return common_distance(std::move(all));
 	}
 
-	// Repetitions that are still to be measured; once the distance is settled, those at it.
+	// Repetitions that are still to be measured.
 	std::size_t wanted() const {
 		std::size_t count = 0;
-		for (const Planned& each : plans_) count += each.lacks(settled_ns_, options_.repetitions);
+		for (const Planned& each : plans_) count += each.lacks(goal_);
 		return count;
+	}
+
+	// Whether a further pass is of use: a trial has too few repetitions at the distance of the
+	// sweep, or an earlier sweep was ended in the middle of such a pass.
+	bool lacks_some() const {
+		if (options_.repetitions < repetitions_of_interval) return false;
+		const double distance = distance_ns();
+		return std::ranges::any_of(plans_, [&](const Planned& each) {
+			return each.is_measured() && (each.at(distance) < options_.repetitions || each.repetitions.size() > goal_);
+		});
 	}
 
 	// `unmeasured`: repetitions that the table lacks.
 	void make_table(std::size_t unmeasured) {
 		end_.table.rows.clear();
-		const double distance = settled_ns_ ? *settled_ns_ : distance_ns();
+		const double distance = distance_ns();
 		for (const Planned& each : plans_) {
 			if (each.trial.can_run() && each.repetitions.empty()) continue;
 			auto [together, apart] = part(each.repetitions, distance, options_.repetitions);
@@ -178,8 +185,7 @@ private:
 	OutputFiles& files_;
 	std::vector<Planned>& plans_;
 	Nanoseconds next_write_ = monotonic_now() + between_writes;
-	// The distance, once each trial has been measured as often as asked for.
-	std::optional<double> settled_ns_;
+	std::size_t goal_ = options_.repetitions;  // repetitions of each trial, apart or not
 	bool is_over_ = false;  // interrupted, the far end lost, or a file not written
 	SweepEnd end_;
 };
@@ -191,8 +197,9 @@ SweepEnd sweep(const Experiment& experiment, std::span<const std::unique_ptr<Tri
 	std::vector<Planned> plans;
 	for (const auto& trial : trials) plans.push_back({.trial = *trial});
 	if (!options.resume.empty())
-		// A trial is measured at most twice as often as asked for.
-		if (auto taken = take_earlier(experiment, options.resume, describe({}), 2 * options.repetitions, plans); !taken)
+		if (auto taken =
+				take_earlier(experiment, options.resume, describe({}), times_most * options.repetitions, plans);
+			!taken)
 			return {.error = taken.error()};
 	return Sweep(experiment, describe, options, files, plans).run();
 }

@@ -98,7 +98,7 @@ std::vector<double> distances_of(const Json& repetitions) {
 }
 
 TEST_F(Sweeps, RepetitionsAtAnotherDistanceAreApartAndMeasuredAgain) {
-	// The last two are measured again: the first trial's third one, and the second trial's first.
+	// The last two are of a further pass.
 	distances = {97, 390, 95, 99, 400, 92, 94, 91};
 	const SweepEnd end = run({{1, ""}, {2, ""}}, 3);
 	EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 1, 2, 1, 2}));
@@ -113,28 +113,39 @@ TEST_F(Sweeps, RepetitionsAtAnotherDistanceAreApartAndMeasuredAgain) {
 }
 
 TEST_F(Sweeps, ATrialIsMeasuredTwiceAsOftenAtMost) {
-	distances = {97, 390, 95, 1000, 99, 4000, 700, 2000, 30};
+	distances = {97, 390, 95, 1000, 99, 4000, 96, 700, 94, 2000, 98, 30};
 	const SweepEnd end = run({{1, ""}, {2, ""}}, 3);
-	EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 1, 2, 2, 2, 2}));
+	EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2}));
 	// No two repetitions of the second trial are at the distance of the sweep, so its first ones
-	// count, as many as the other trial has.
+	// count.
 	EXPECT_EQ(distances_of(end.table.rows[1]["repetitions"]), (std::vector<double>{390, 1000, 4000}));
 	EXPECT_EQ(distances_of(end.table.rows[1]["apart"]), (std::vector<double>{700, 2000, 30}));
 	for (const Json& row : end.table.rows) EXPECT_EQ(row["validity"], "valid");
 }
 
+// The host moved the processors after the first passes.
+TEST_F(Sweeps, TheDistanceIsThatOfMostRepetitionsAtTheEnd) {
+	distances = {390, 391, 385, 388, 97, 380, 95, 96, 94, 98, 93, 92};
+	const SweepEnd end = run({{1, ""}, {2, ""}}, 3);
+	const Json& rows = end.table.rows;
+	EXPECT_EQ(distances_of(rows[0]["repetitions"]), (std::vector<double>{97, 95, 94, 93}));
+	EXPECT_EQ(distances_of(rows[1]["repetitions"]), (std::vector<double>{96, 98, 92}));
+	EXPECT_EQ(distances_of(rows[1]["apart"]), (std::vector<double>{391, 388, 380}));
+	for (const Json& row : rows) EXPECT_EQ(row["validity"], "valid");
+}
+
 TEST_F(Sweeps, CtrlCWhileATrialIsMeasuredAgainKeepsAllAndAResumedSweepGoesOn) {
-	distances = {97, 390, 95, 400, 99, 410, 98};
+	distances = {97, 390, 95, 400, 99, 410, 98, 96};
 	SweepEnd end = run({{1, ""}, {2, "interrupts late"}}, 3);
 	EXPECT_TRUE(end.interrupted);
 	EXPECT_EQ(value_of(end.table.environment, "unfinished"), "2 repetitions were not measured");
 	order.clear();
-	distances = {96, 94};
+	distances = {93, 94, 92, 91};
 	end = run({{1, ""}, {2, ""}}, 3, path_);
-	EXPECT_EQ(order, (std::vector<int>{2, 2}));
+	EXPECT_EQ(order, (std::vector<int>{1, 2, 1, 2}));
 	EXPECT_FALSE(end.interrupted);
 	EXPECT_EQ(value_of(end.table.environment, "unfinished"), "");
-	EXPECT_EQ(distances_of(end.table.rows[1]["repetitions"]), (std::vector<double>{98, 96, 94}));
+	EXPECT_EQ(distances_of(end.table.rows[1]["repetitions"]), (std::vector<double>{96, 94, 91}));
 	EXPECT_EQ(distances_of(end.table.rows[1]["apart"]), (std::vector<double>{390, 400, 410}));
 }
 
