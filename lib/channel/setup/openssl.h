@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace verbena::channel::ossl {
 
@@ -30,8 +31,10 @@ using Session = std::unique_ptr<SSL_SESSION, Deleter<SSL_SESSION_free>>;
 // Returns the oldest error of this thread and clears its queue; "unknown error" if there is none.
 inline std::string take_error() {
 	const unsigned long code = ERR_get_error();
-	const char* reason = ERR_reason_error_string(code);
 	ERR_clear_error();
+	// OpenSSL has no words for an errno, as of a file that cannot be opened.
+	if (ERR_SYSTEM_ERROR(code)) return std::generic_category().message(ERR_GET_REASON(code));
+	const char* reason = ERR_reason_error_string(code);
 	return reason ? reason : "unknown error";
 }
 
