@@ -219,8 +219,15 @@ int poll_cq(ibv_cq* public_cq, int count, ibv_wc* wc) noexcept {
 	queue.lock.unlock();
 	// Not under the lock: a thread that waits for it would get the processor only while it cannot
 	// get the lock.
-	if (idle) [[unlikely]]
+	if (idle && taken == 0) [[unlikely]] {
 		sched_yield();
+		// Other threads may have had the processor for long and have brought completions. A program
+		// that gets none may look next whether its peer has disconnected, and give up the requests
+		// whose completions are in the queue.
+		queue.lock.lock();
+		taken = queue.drain(count, take);
+		queue.lock.unlock();
+	}
 	return taken;
 }
 

@@ -32,7 +32,12 @@ int start_poll(ibv_cq_ex* public_cq, ibv_poll_cq_attr* attributes) {
 	const bool idle = cq.engine->poll();
 	if (take(cq)) return 0;
 	cq.queue->lock.unlock();  // after ENOENT the program does not call ibv_end_poll
-	if (idle) sched_yield();  // as in poll_cq
+	if (idle) {  // as in poll_cq
+		sched_yield();
+		cq.queue->lock.lock();
+		if (take(cq)) return 0;
+		cq.queue->lock.unlock();
+	}
 	return ENOENT;
 }
 
