@@ -71,10 +71,10 @@ class Machine:
             *["taskset", "-c", ",".join(map(str, cores)), *command],
         ]
 
-    def on_nic(self, command: list[str], device: str, heap: bool = False) -> list[str]:
+    def on_nic(self, command: list[str], device: str, heap: bool = True) -> list[str]:
         """Return the command that runs a program of verbs on our NIC.
 
-        heap: the program's page-aligned memory is in the heap that peers can map.
+        heap: the program's page-aligned memory is in the heap that peers can map, as by default.
         """
         nic = str((self.build / "libverbena-nic.so").resolve())
         variables = {"LD_PRELOAD": nic, "VERBENA_DEVICES": device, "VERBENA_HEAP": str(int(heap))}
@@ -121,7 +121,7 @@ class Machine:
         size: int,
         iterations: int,
         place: Place | None = None,
-        heap: bool = False,
+        heap: bool = True,
     ) -> Sample:
         """Measure with a program of perftest, over our NIC; over a wire count the overruns too."""
         place = place or Host()
@@ -171,7 +171,7 @@ class Machine:
     def own(self, program: str) -> str:
         return str((self.build / "bench" / program).resolve())
 
-    def small(self, program: str, *options: object, heap: bool = False) -> dict[str, float | str]:
+    def small(self, program: str, *options: object, heap: bool = True) -> dict[str, float | str]:
         """Run one of our own small programs on both cores and our NIC; return what it prints."""
         command = self.on_nic([self.own(program), *map(str, options)], Host().device(0), heap)
         return parse_own(program, run(self.pinned(self.cores, command)))

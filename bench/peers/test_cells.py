@@ -41,9 +41,9 @@ class Recorder(Machine):
         size: int,
         iterations: int,
         place: Place | None = None,
-        heap: bool = False,
+        heap: bool = True,
     ) -> Sample:
-        return self.note(program, *options, "size", size, "iterations", iterations, *["heap"][: int(heap)])
+        return self.note(program, *options, "size", size, "iterations", iterations, *["ordinary"][int(heap) :])
 
     def rcud(self, op: str, size: int, window: int, iterations: int) -> Sample:
         return self.note(op, "-W", window, "size", size, "iterations", iterations)
@@ -54,8 +54,8 @@ class Recorder(Machine):
     def datagrams(self, size: int, message: int, milliseconds: int, place: Place) -> Sample:
         return self.note("datagrams", size, message)
 
-    def small(self, program: str, *options: object, heap: bool = False) -> dict[str, float | str]:
-        self.note(program, *options, *["heap"][: int(heap)])
+    def small(self, program: str, *options: object, heap: bool = True) -> dict[str, float | str]:
+        self.note(program, *options, *["ordinary"][int(heap) :])
         return {"p50_us": 1.0, "p99_us": 1.0, "mops": 1.0, "empty_poll_ns": 1.0, "message_ns": 1.0}
 
     def line(self) -> tuple[float, str]:
@@ -115,8 +115,8 @@ def test_a_rival_that_does_not_read_the_payload_is_not_beside_8_kib() -> None:
 
 def test_latencies_have_equal_sizes_and_iterations() -> None:
     assert calls_of("WRITE 64 KiB, one way") == {
-        OURS: "ib_write_lat size 65536 iterations 2000 heap",
-        "verbena, ordinary memory": "ib_write_lat size 65536 iterations 2000",
+        OURS: "ib_write_lat size 65536 iterations 2000",
+        "verbena, ordinary memory": "ib_write_lat size 65536 iterations 2000 ordinary",
         "UCX ucp_put_lat": "-t ucp_put_lat size 65536 iterations 2000",
     }
     assert calls_of("MTU 9000: SEND 8 B, one way") == {
@@ -127,9 +127,9 @@ def test_latencies_have_equal_sizes_and_iterations() -> None:
 
 def test_a_target_sleeps_or_computes_as_its_row_says() -> None:
     assert calls_of("READ 8 KiB, target sleeps") == {
-        OURS: "peers_passive sleeps read 8192 2000 heap",
-        "verbena, ordinary memory": "peers_passive sleeps read 8192 2000",
-        "verbena, ordinary memory, target polls": "peers_passive polls read 8192 2000",
+        OURS: "peers_passive sleeps read 8192 2000",
+        "verbena, ordinary memory": "peers_passive sleeps read 8192 2000 ordinary",
+        "verbena, ordinary memory, target polls": "peers_passive polls read 8192 2000 ordinary",
         "UCX ucp_get -o": "-t ucp_get -o -O 1 size 8192 iterations 10000",
     }
     assert list(calls_of("WRITE 8 B, target computes")) == [
@@ -167,8 +167,8 @@ def test_small_messages_of_the_wire_have_packets_of_their_size() -> None:
 
 def test_small_writes_are_beside_a_rival_with_equal_copies_and_one_without() -> None:
     assert calls_of("WRITE 64 B, window 64") == {
-        OURS: "ib_write_bw -t 64 --cq-mod 1 size 64 iterations 50000 heap",
-        "verbena, ordinary memory": "ib_write_bw -t 64 --cq-mod 1 size 64 iterations 50000",
+        OURS: "ib_write_bw -t 64 --cq-mod 1 size 64 iterations 50000",
+        "verbena, ordinary memory": "ib_write_bw -t 64 --cq-mod 1 size 64 iterations 50000 ordinary",
         "UCX tag_bw": "-t tag_bw -O 64 size 64 iterations 50000",
         "UCX ucp_put_bw": "-t ucp_put_bw -O 64 size 64 iterations 50000",
         "verbena, bench rcud": "write -W 64 size 64 iterations 50000",

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -99,11 +100,20 @@ bool grow(State& heap, std::size_t count, std::size_t alignment) {
 	return true;
 }
 
+// Without VERBENA_HEAP. A tool that watches the program's allocations would not see the heap's. A
+// program with more rights than its user shares no memory.
+bool on_by_default() {
+	if (getauxval(AT_SECURE) != 0) return false;
+	if (!allocations_are_watched()) return true;
+	log::debug("a sanitizer or valgrind watches the allocations, so there is no heap unless VERBENA_HEAP=1");
+	return false;
+}
+
 Mode read_mode() {
 	const KeptErrno kept;
 	const char* const value = secure_getenv("VERBENA_HEAP");
 	const bool given = value != nullptr && *value != '\0';
-	Mode wanted = given && std::strcmp(value, "1") == 0 ? Mode::on : Mode::off;
+	Mode wanted = (given ? std::strcmp(value, "1") == 0 : on_by_default()) ? Mode::on : Mode::off;
 	if (wanted == Mode::on && !frees_are_ours()) {
 		log::debug("VERBENA_HEAP: another allocator's free() comes before the NIC's, so there is no heap");
 		wanted = Mode::off;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that a program has allocated and that peers on this host can map: page-aligned blocks in
-// one sealed memfd, served by posix_memalign() and its relatives (interpose.cc) if VERBENA_HEAP=1.
+// sealed memfds, served by posix_memalign() and its relatives (interpose.cc), unless
+// VERBENA_HEAP=0.
 //
 // docs/decisions/0035 has the reasons. The address range is reserved once, so one comparison says
 // whether a pointer is the heap's.

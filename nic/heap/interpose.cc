@@ -26,6 +26,17 @@
 
 namespace heap = verbena::heap;
 
+// Functions of the runtimes of sanitizers, and of valgrind. Null: the process has none of them.
+// NOLINTBEGIN(*-reserved-identifier)
+extern "C" {
+[[gnu::weak]] void __asan_init();
+[[gnu::weak]] void __hwasan_init();
+[[gnu::weak]] void __msan_init();
+[[gnu::weak]] void __tsan_init();
+[[gnu::weak]] void _vgnU_freeres();
+}
+// NOLINTEND(*-reserved-identifier)
+
 namespace {
 
 template <class Function> using Next = heap::Next<Function>;
@@ -168,6 +179,11 @@ void* look_up_next(const char* name) {
 	if (searches.fetch_add(1, std::memory_order_relaxed) == 0) found = dlsym(RTLD_NEXT, name);
 	searches.fetch_sub(1, std::memory_order_relaxed);
 	return found;
+}
+
+bool allocations_are_watched() {
+	return __asan_init != nullptr || __hwasan_init != nullptr || __msan_init != nullptr || __tsan_init != nullptr ||
+		_vgnU_freeres != nullptr;
 }
 
 bool frees_are_ours() {

@@ -15,6 +15,9 @@ namespace verbena::heap {
 // True if free() and realloc() of this process are the NIC's, so that heap memory comes back here.
 bool frees_are_ours();
 
+// True in a process that has the runtime of a sanitizer, or runs under valgrind.
+bool allocations_are_watched();
+
 // Finds a function behind ours. Null: there is none, or this call comes from inside a search.
 void* look_up_next(const char* name);
 

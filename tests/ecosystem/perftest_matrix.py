@@ -30,7 +30,7 @@ SEND = ("ib_send_bw", "ib_send_lat")
 WRITE = ("ib_write_bw", "ib_write_lat")
 READ = ("ib_read_bw", "ib_read_lat")
 NO_ATOMICS = SEND + WRITE + READ
-ROW = r"^ *\d+[ \t]+\d+(?:[ \t]+\d+\.\d+)+[ \t]*$"
+ROW = r"^ *\d+[ \t]+\d+(?:[ \t]+(?:\d+\.\d+|-?nan))+[ \t]*$"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import mpi
 import perftest_matrix
 import services
-from entry import CLIENT_KILLED, ONE_HOST, SERVER_KILLED, Entry, Kill, Known, Program
+from entry import CLIENT_KILLED, ONE_HOST, SERVER_KILLED, TWO_HOSTS, Entry, Kill, Known, Program
 
 PROGRAMS = {
     "perftest": perftest_matrix.PROGRAM,
@@ -367,12 +367,21 @@ KNOWN = [
         "without -cm, qperf addresses by LID only and sets no GRH, which RoCE requires (as on RoCE hardware)",
         "Invalid argument",
     ),
+    Known(
+        "libfabric, fi_pingpong with compared data: rxm",
+        "on a busy machine sometimes: rxm looks whether the peer has disconnected after it looked for completions, and"
+        " drops a completion that came in between",
+        "Work Request Flushed Error",
+        may_run=True,
+    ),
+    # On one host the READs of `get` are complete when they are posted, so nothing is left to flush.
     *(
         Known(
             f"newest UCX, ucx_perftest over rc_verbs: {case}",
             "over rc_verbs, UCX 1.23 flushes these by an RDMA READ of address 0 with key 0xff, which every NIC refuses",
             "did not end within the limit",
+            place,
         )
-        for case in ("put_bw", "get")
+        for case, place in (("put_bw", "*"), ("get", TWO_HOSTS))
     ),
 ]

@@ -70,9 +70,9 @@ def test_each_function_behaves_as_the_manual_says(allocate: Path, way: dict[str,
     assert run(allocate, **way) == "heap\n"
 
 
-@pytest.mark.parametrize("value", ["", "0"])
-def test_the_heap_is_off_unless_asked_for(allocate: Path, value: str) -> None:
-    assert run(allocate, **PRELOADED | {"VERBENA_HEAP": value}) == "none\n"
+@pytest.mark.parametrize(("value", "place"), [("", "heap"), ("0", "none")])
+def test_the_heap_is_on_unless_switched_off(allocate: Path, value: str, place: str) -> None:
+    assert run(allocate, **PRELOADED | {"VERBENA_HEAP": value}) == f"{place}\n"
 
 
 def test_another_value_is_reported_and_means_off(allocate: Path) -> None:
@@ -97,9 +97,26 @@ def test_jemalloc_may_come_before_or_behind_the_nic(
     assert run(fork, LD_PRELOAD=f"{first} {second}") == f"{place}\n"
 
 
-def sanitizer_runtime() -> str:
-    asked = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+def sanitizer_runtime(name: str) -> str:
+    asked = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
     return asked.stdout.strip()
+
+
+@pytest.mark.parametrize("sanitizer", ["address", "thread"])
+@pytest.mark.parametrize("runtime_first", [True, False])
+def test_a_sanitizer_sees_each_allocation_unless_the_user_asks_for_the_heap(
+    tmp_path: Path, sanitizer: str, runtime_first: bool
+) -> None:
+    program = build("allocate", tmp_path, f"-fsanitize={sanitizer}")
+    runtimes = {"address": "libasan.so", "thread": "libtsan.so"}
+    preload = [sanitizer_runtime(runtimes[sanitizer]), str(NIC)] if runtime_first else [str(NIC)]
+    options = f"detect_leaks=0:allocator_may_return_null=1:verify_asan_link_order=0:log_path={tmp_path}/log"
+    variables = {"LD_PRELOAD": " ".join(preload), "ASAN_OPTIONS": options, "TSAN_OPTIONS": options}
+    assert run(program, VERBENA_HEAP="", **variables) == "none\n"
+
+
+def test_valgrind_sees_each_allocation(allocate: Path) -> None:
+    assert run("valgrind", "-q", "--error-exitcode=1", allocate, VERBENA_HEAP="", **PRELOADED) == "none\n"
 
 
 @pytest.mark.parametrize("runtime_first", [True, False])
@@ -108,7 +125,7 @@ def test_a_program_under_the_address_sanitizer(tmp_path: Path, runtime_first: bo
     # Its warning about a size that it refuses goes to a file.
     options = f"detect_leaks=0:allocator_may_return_null=1:log_path={tmp_path}/log"
     if runtime_first:
-        assert run(program, LD_PRELOAD=f"{sanitizer_runtime()} {NIC}", ASAN_OPTIONS=options) == "none\n"
+        assert run(program, LD_PRELOAD=f"{sanitizer_runtime('libasan.so')} {NIC}", ASAN_OPTIONS=options) == "none\n"
     else:
         options += ":verify_asan_link_order=0"
         assert run(program, LD_PRELOAD=str(NIC), ASAN_OPTIONS=options) == "heap\n"

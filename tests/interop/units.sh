@@ -38,7 +38,7 @@ StandardOutput=file:$work/out
 StandardError=inherit
 ExecStart=$source/units_inside.sh
 END
-# What a host needs at its start, and this one does not; it would take a minute.
+# Units that prepare a host. They would take a minute, and this one does not need them.
 for unit in systemd-tmpfiles-setup systemd-journal-flush systemd-udev-trigger systemd-binfmt systemd-modules-load; do
 	ln -sf /dev/null /etc/systemd/system/$unit.service
 done
