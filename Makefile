@@ -96,8 +96,9 @@ inject: build ## make each system call of the NIC fail in turn (strace), under p
 	@$(NEEDS) inject
 	@$(PYTHON) tests/inject/run.py --build $(BUILD) --json $(BUILD)/inject.json
 
-litmus: build ## run the litmus tests of docs/memory-model.md under the adversary, 10,000 rounds a model; takes half an hour
-	@VERBENA_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -B tests/litmus/run.py
+litmus: build ## run the litmus tests of docs/memory-model.md under the adversary, ROUNDS (10000) a model; takes half an hour
+	@VERBENA_TEST_ROUNDS=$${ROUNDS:-10000} $(BUILD)/nic_sim_test --gtest_filter='*Litmus*' --gtest_brief=1
+	@VERBENA_BUILD=$(CURDIR)/$(BUILD) $(PYTHON) -B tests/litmus/run.py --rounds $${ROUNDS:-10000}
 
 bench: programs ## measure all four systems quickly (minutes); tables, plots and a page in build/results/
 	@$(NEEDS) bench

@@ -171,8 +171,9 @@ static int tear_down(void)
 {
 	int error = 0;
 
-	if (c.ah && check("ibv_destroy_ah", ibv_destroy_ah(c.ah))) error = -1;
+	/* The queue pair first: a datagram that has not completed uses the address handle. */
 	if (c.qp && check("ibv_destroy_qp", ibv_destroy_qp(c.qp))) error = -1;
+	if (c.ah && check("ibv_destroy_ah", ibv_destroy_ah(c.ah))) error = -1;
 	if (c.mr && check("ibv_dereg_mr", ibv_dereg_mr(c.mr))) error = -1;
 	if (c.cq && check("ibv_destroy_cq", ibv_destroy_cq(c.cq))) error = -1;
 	if (c.pd && check("ibv_dealloc_pd", ibv_dealloc_pd(c.pd))) error = -1;

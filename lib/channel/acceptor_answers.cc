@@ -43,8 +43,7 @@ Task<std::string> checked(Channel& channel, ProofKeys keys, Nanoseconds deadline
 }  // namespace
 
 Refusal refusal_of(const RcTransport& transport, const std::string& why) {
-	const bool full = transport.channels() >= transport.options().connections_max;
-	return {full ? RefusalCode::full : RefusalCode::no_resources, why};
+	return {transport.full() ? RefusalCode::full : RefusalCode::no_resources, why};
 }
 
 std::optional<Refusal> grant_logical(const AcceptorOptions& limits, const Parameters& theirs, Parameters& ours) {

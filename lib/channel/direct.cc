@@ -167,4 +167,11 @@ void DirectOperations::withdraw_windows() {
 	}
 }
 
+std::vector<Buffer> DirectOperations::take_buffers() {
+	std::vector<Buffer> buffers;
+	for (std::uint32_t i = 0; i < count_; ++i)
+		if (record(i).buffer) buffers.push_back(std::move(record(i).buffer));
+	return buffers;
+}
+
 }  // namespace verbena::channel

@@ -8,8 +8,8 @@
 // with the buffer, even if the coroutine that asked for the operation is destroyed earlier.
 //
 // Threads: the loop's thread.
-// Owns: the buffers of READs and WRITEs in flight; and the windows that it has bound, with their
-//   buffers, until the windows are invalidated.
+// Owns: the buffers of READs and WRITEs in flight, until take_buffers(); and the windows that it
+//   has bound, with their buffers, until the windows are invalidated.
 // Errors: a request that the device refuses ends the channel; fail() then ends the operations in
 //   flight.
 #pragma once
@@ -28,8 +28,8 @@ public:
 	// `depth`: the most operations that may be in flight at once; 0: direct operations fail.
 	DirectOperations(RcOwner& owner, SendQueue& sends, std::uint32_t depth)
 		: shared_(owner.shared()), sends_(sends), depth_(depth) {}
-	// The queue pair is destroyed already, so the adapter accesses no buffer any more. A caller's
-	// Operation may outlive this object and is detached from it.
+	// Called after take_buffers(). A caller's Operation may outlive this object and is detached
+	// from it.
 	~DirectOperations() {
 		for (std::uint32_t i = 0; i < count_; ++i)
 			if (Channel::Operation* const operation = record(i).operation) operation->registration = nullptr;
@@ -63,6 +63,9 @@ public:
 	void fail(Trouble trouble);
 	// Destroys the windows that are still bound. Called before the queue pair is destroyed.
 	void withdraw_windows();
+	// Hands over the buffers of READs and WRITEs in flight, which the adapter may access until the
+	// queue pair is destroyed.
+	std::vector<Buffer> take_buffers();
 
 private:
 	using Kind = Channel::Operation::Kind;

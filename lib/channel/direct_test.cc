@@ -159,6 +159,34 @@ TEST_F(Direct, AnAbandonedReadKeepsItsBufferUntilTheAdapterIsDone) {
 	loop_.run_until([&] { return transports_[1].memory().in_use() == 0; });
 }
 
+class AbandonedReads : public Direct {
+protected:
+	// Destroys b's channel with a READ in flight.
+	void end_while_reading() {
+		const Lease lease = share_with_b(filled(*a_->memory(), pattern(1 << 20, 4)));
+		const async::Job job(loop_, [](Channel& reader, RemoteMemory remote) -> Task<void> {
+			const Place place = reader.memory()->take(1 << 20);
+			co_await reader.read(place, remote);
+			ADD_FAILURE() << "it was abandoned";
+		}(*b_, lease.remote()));
+		loop_.run_until([&] { return transports_[1].counters().reads == 1; });
+		b_.reset();
+	}
+};
+
+TEST_F(AbandonedReads, KeepTheirBuffersWhileTheQueuePairDrains) {
+	end_while_reading();
+	EXPECT_GT(transports_[1].memory().in_use(), 0u);
+	loop_.run_until([&] { return transports_[1].memory().in_use() == 0; });
+	EXPECT_EQ(transports_[1].draining(), 0u);
+}
+
+TEST_F(AbandonedReads, KeepNoBufferOfAProgramThatFreesItsMemory) {
+	end_while_reading();
+	transports_[1].abandon_draining();
+	EXPECT_EQ(transports_[1].memory().in_use() + transports_[1].draining(), 0u);
+}
+
 TEST_F(Direct, AnOperationMayOutliveItsChannel) {
 	const Lease lease = share_with_b(filled(*a_->memory(), pattern(1 << 20, 4)));
 	async::Job job(loop_, [](Channel& reader, RemoteMemory remote) -> Task<void> {

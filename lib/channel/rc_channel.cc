@@ -38,11 +38,12 @@ RcChannel::RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, Rec
 
 RcChannel::~RcChannel() {
 	loop_.cancel(*this);
-	transport_.remove(*this);
+	lib::to_error(queue_pair());  // from here on nothing arrives for it
 	direct_.withdraw_windows();
-	sends_.destroy();
 	while (!inbox_.empty()) transport_.release(inbox_.take());
-	receives_.bank().posted(grants_.granted_total() + offers_.count());
+	EndedQueuePair ended = sends_.end();
+	ended.buffers = direct_.take_buffers();
+	transport_.remove(*this, std::move(ended), grants_.granted_total() + offers_.count());
 }
 
 Path RcChannel::path() const {

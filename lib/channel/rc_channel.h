@@ -10,8 +10,8 @@
 // messages travel in frames.
 //
 // Threads: the loop's thread.
-// Owns: the queue pair, and the receive buffers behind the credits that it has granted, until the
-//   channel is destroyed.
+// Owns: the queue pair, and the receive buffers behind the credits that it has granted. The
+//   destructor hands them to the transport, where the queue pair drains (drain.h).
 // Lifetime: a channel is destroyed before its transport. Its messages and leases may outlive it.
 // Errors: fail() ends the channel; every waiting coroutine is resumed with the trouble.
 #pragma once

@@ -255,8 +255,8 @@ TEST(RcChannelEnd, MakesRoomForAsManyClientsOnAFullServer) {
 		loop.complete(until(loop, [&] { return heard == full; }));
 		EXPECT_EQ(heard, static_cast<int>(full));
 		clients.clear();  // without close()
-		loop.complete(until(loop, [&] { return transports[1].channels() == 0; }));
-		ASSERT_EQ(transports[1].channels(), 0u);
+		loop.complete(until(loop, [&] { return transports[1].objects().queue_pairs == 0; }));
+		ASSERT_EQ(transports[1].objects().queue_pairs, 0u);
 	}
 	for (std::size_t i : {0, 1}) expect_all_back(loop, transports[i]);
 }

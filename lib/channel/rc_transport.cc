@@ -77,6 +77,7 @@ std::expected<void, std::string> RcTransport::start() {
 		shared_receives_ = std::make_unique<ReceiveQueue>(shared_.units, shared_.counters.receive_posts, srq_.get());
 		if (!shared_receives_->grow(shared_.options.units_start))
 			return std::unexpected("no memory for the receive buffers: raise the limit of locked memory (ulimit -l)");
+		drain_ = std::make_unique<QueuePairDrain>(shared_.loop, cq_.get());
 	} else {
 		shared_.options.window.first = shared_.options.window.max = shared_.options.receive_depth;
 	}
@@ -91,11 +92,12 @@ RcTransport::~RcTransport() {
 	shared_.loop.cancel(heart_);
 	if (events_) shared_.loop.remove(*this);
 	if (unacknowledged_ > 0) ibv_ack_cq_events(cq_.get(), unacknowledged_);
+	drain_.reset();  // its buffers go back to the pool, which calls this object
 }
 
 std::expected<RcOffer, std::string> RcTransport::offer() {
 	const std::uint32_t needed = ReceiveCredits::needed(shared_.options.window);
-	if (channels_ >= shared_.options.connections_max) return std::unexpected("the server is full");
+	if (full()) return std::unexpected("the server is full");
 	const bool own = shared_.options.recv_mode == RecvMode::per_connection;
 	auto made = lib::make_queue_pair(device_, cq_.get(),
 		{.send_depth = shared_.options.send_depth + shared_.options.direct_depth,
@@ -153,14 +155,14 @@ std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(
 }
 
 std::size_t RcTransport::poll() {
-	std::size_t work = early_.empty() ? 0 : handle_early();
 	std::array<ibv_wc, poll_batch_max> completions;
 	const int count = ibv_poll_cq(cq_.get(), static_cast<int>(shared_.options.poll_batch), completions.data());
 	const std::span<const ibv_wc> taken(completions.data(), static_cast<std::size_t>(std::max(count, 0)));
 	if (channels_ > prefetch_above) prefetch(taken);
 	for (const ibv_wc& completion : taken) handle(completion, channel_of(completion.qp_num));
+	std::size_t work = taken.size();
+	if (draining() > 0) work += end_drained(taken.size());
 	if (!shared_.waiting_for_units.empty()) resume_waiting_for_units();
-	work += taken.size();
 	if (std::exchange(memory_freed_, false) && !shared_.waiting_for_memory.empty()) work += resume_waiting_for_memory();
 	return work;
 }
@@ -180,10 +182,12 @@ void RcTransport::prefetch(std::span<const ibv_wc> completions) const {
 		if (channel != nullptr) channel->prefetch();
 }
 
-std::size_t RcTransport::handle_early() {
-	const auto early = std::exchange(early_, {});
-	for (const auto& [completion, id] : early) handle(completion, channel_at(id));
-	return early.size();
+// A poll has taken this number of completions. Returns the number of queue pairs that it has
+// destroyed.
+std::size_t RcTransport::end_drained(std::size_t completions) {
+	const std::size_t before = draining();
+	shared_receives_->bank().posted(drain_->polled(completions));
+	return before - draining();
 }
 
 void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
@@ -203,9 +207,10 @@ void RcTransport::handle(const ibv_wc& completion, RcChannel* channel) {
 	unit->length = completion.byte_len;
 	unit->references = 1;
 	unit->ungranted = false;
+	// The unit was granted to a connection that is gone, or fails now: its grants go back to the
+	// bank as a whole, so this unit must not be counted again.
+	if (channel == nullptr && drain_->contains(completion.qp_num)) return replace(unit);
 	if (channel == nullptr || completion.status != IBV_WC_SUCCESS) {
-		// The unit was granted to a connection that is gone, or fails now: its grants go back to
-		// the bank as a whole, so this unit must not be counted again.
 		if (channel != nullptr) channel->handle_failure(completion.status);
 		return repost_ungranted(unit);
 	}
@@ -239,8 +244,14 @@ void RcTransport::release(void* token) {
 // taken out in exchange, and posting this unit adds one again; otherwise this unit still backs
 // another connection's credit, and posting it must not add a free one.
 void RcTransport::repost_ungranted(Unit* unit) {
-	unit->slot = QpnTable::none;
+	replace(unit);
 	unit->ungranted = !shared_receives_ || !shared_receives_->bank().take(1);
+}
+
+// Posts the unit again without making one more free to be granted.
+void RcTransport::replace(Unit* unit) {
+	unit->slot = QpnTable::none;
+	unit->ungranted = true;
 	repost(unit);
 }
 
@@ -327,27 +338,17 @@ void RcTransport::add(RcChannel& channel) {
 }
 
 // Frames that have still arrived for the channel took units out of the shared receive queue, and
-// only their completions say which units. Many providers discard a queue pair's completions when it
-// is destroyed, so all completions are taken off the queue here and handled by the next poll().
-void RcTransport::remove(RcChannel& channel) {
-	lib::to_error(channel.queue_pair());  // from here on nothing arrives for it
-	std::array<ibv_wc, poll_batch_max> completions;
-	for (int left = cq_->cqe; left > 0;) {
-		const int count = ibv_poll_cq(cq_.get(), poll_batch_max, completions.data());
-		if (count <= 0) break;
-		left -= count;
-		for (const ibv_wc& completion : std::span(completions).first(static_cast<std::size_t>(count))) {
-			const std::uint32_t slot = table_.find(completion.qp_num);
-			early_.push_back({completion, {slot, slot == QpnTable::none ? 0 : slots_[slot].generation}});
-		}
-	}
-	table_.erase(channel.queue_pair()->qp_num);
+// only their completions say which units, so the queue pair drains. The units of a receive queue of
+// its own are known, so that one is destroyed at once.
+void RcTransport::remove(RcChannel& channel, EndedQueuePair ended, std::uint32_t granted) {
+	table_.erase(ended.qp->qp_num);
 	Slot& slot = slots_[channel.id().slot];
 	slot.channel = nullptr;
 	++slot.generation;
 	free_slots_.push_back(channel.id().slot);
 	--channels_;
 	++shared_.counters.channels_closed;
+	if (drain_) drain_->add(std::move(ended), granted);
 }
 
 }  // namespace verbena::channel

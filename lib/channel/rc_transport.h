@@ -6,6 +6,9 @@
 // As a poller of its loop it takes completions in batches and hands each to its channel. Units
 // whose messages the program has released go back to the receive queues at the end of a turn.
 //
+// The queue pair of a destroyed channel that used the shared receive queue drains before it is
+// destroyed (drain.h). Until then it counts towards `connections_max`.
+//
 // Heartbeats: a reliable connection notices that its peer is gone only when it sends. So the
 // transport looks at each channel about once a second, and a channel that has sent nothing since
 // the last look sends an RDMA WRITE of no bytes. The transport looks at no more than 2,000 channels
@@ -24,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/channel/drain.h"
 #include "lib/channel/qpn_table.h"
 #include "lib/channel/rc_end.h"
 #include "lib/channel/rc_shared.h"
@@ -80,6 +84,9 @@ public:
 	const RcCounters& counters() const { return shared_.counters; }
 	async::Loop& loop() const { return shared_.loop; }
 	std::size_t channels() const { return channels_; }
+	// Queue pairs of destroyed channels that still exist.
+	std::size_t draining() const { return drain_ ? drain_->size() : 0; }
+	bool full() const { return channels_ + draining() >= shared_.options.connections_max; }
 	std::size_t units() const { return shared_.units.count(); }  // all that exist, free or not
 	// Receive buffers that are posted and not granted to a connection; 0 with per_connection.
 	std::size_t credits_free() const { return shared_receives_ ? shared_receives_->bank().free() : 0; }
@@ -88,7 +95,7 @@ public:
 	MemoryPool& memory() { return shared_.memory; }
 	std::size_t windows_in_use() const { return shared_.windows.in_use(); }
 	VerbsObjects objects() const {
-		return {.queue_pairs = channels_,
+		return {.queue_pairs = channels_ + draining(),
 			.completion_queues = cq_ != nullptr,
 			.shared_receive_queues = srq_ != nullptr,
 			.domains = device_.domain != nullptr,
@@ -114,9 +121,17 @@ public:
 	// a free unit, that one replaces the used unit, and this unit becomes free when it is posted
 	// again. Otherwise posting this unit again only replaces the used one (Unit::ungranted).
 	void repost_ungranted(Unit* unit);
-	// Removes the channel from the table; called by the channel's destructor. Afterwards no frame
-	// arrives for its queue pair, which may then be destroyed.
-	void remove(RcChannel& channel);
+	// Removes the channel from the table; called by the channel's destructor. `ended` is its queue
+	// pair, in IBV_QPS_ERR, and `granted` the number of receive buffers that its peer had credits
+	// for, or that were reserved for its peer.
+	void remove(RcChannel& channel, EndedQueuePair ended, std::uint32_t granted);
+
+	// Destroys the queue pairs that still drain, with the buffers that their requests use. A
+	// program that frees registered memory of its own before the transport calls it in between;
+	// no channel may be made afterwards.
+	void abandon_draining() {
+		if (drain_) drain_->abandon();
+	}
 
 private:
 	struct Slot {
@@ -127,12 +142,6 @@ private:
 		explicit Heart(RcTransport& of) : transport(of) {}
 		void expire() override { transport.beat(); }
 		RcTransport& transport;
-	};
-	// A completion that remove() took off the completion queue, and the channel that had the
-	// completion's queue pair number at that time.
-	struct Early {
-		ibv_wc completion;
-		ChannelId id;
 	};
 	using Events = std::unique_ptr<ibv_comp_channel, lib::Destroyer<ibv_destroy_comp_channel>>;
 	using SharedReceiveQueue = std::unique_ptr<ibv_srq, lib::Destroyer<ibv_destroy_srq>>;
@@ -145,7 +154,8 @@ private:
 	void beat();
 	void prefetch(std::span<const ibv_wc> completions) const;
 	void handle(const ibv_wc& completion, RcChannel* channel);
-	std::size_t handle_early();
+	std::size_t end_drained(std::size_t completions);
+	void replace(Unit* unit);
 	void return_to_own(Unit* list);
 	void resume_waiting_for_units();
 	std::size_t resume_waiting_for_memory();
@@ -161,13 +171,14 @@ private:
 	RcShared shared_;
 	// Destroyed before the units of `shared_`, whose memory its receives use.
 	SharedReceiveQueue srq_;
-	std::unique_ptr<ReceiveQueue> shared_receives_;  // RecvMode::srq
+	// RecvMode::srq only
+	std::unique_ptr<ReceiveQueue> shared_receives_;
+	std::unique_ptr<QueuePairDrain> drain_;
 	Unit* to_post_ = nullptr;
 	bool memory_freed_ = false;
 	std::vector<Slot> slots_;
 	std::vector<std::uint32_t> free_slots_;
 	QpnTable table_;
-	std::vector<Early> early_;
 	std::size_t channels_ = 0;
 	unsigned unacknowledged_ = 0;
 	Heart heart_{*this};

@@ -78,6 +78,7 @@ TEST(SharedReceiveQueueAtTheWatermark, HoldsTheSenderBackUnlessItIsToClose) {
 	transports.open({.units_start = 16, .units_max = 48, .units_low = 4});
 	auto [a, b] = transports.connect();
 	testing_tools::fill(loop, *a);
+	loop.complete(testing_tools::until(loop, [&] { return transports[1].credits_free() == 0; }));
 	EXPECT_FALSE(a->closed() || b->closed());
 	EXPECT_EQ(transports[1].credits_free(), 0u);
 	loop.abandon_spawned();

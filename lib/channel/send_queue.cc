@@ -58,9 +58,11 @@ void SendQueue::handle_done(std::uint32_t number) {
 	while (first_ != nullptr && is_done(first_->number)) give_back_first();
 }
 
-void SendQueue::destroy() {
-	qp_.reset();  // from here on nothing reads the units
-	while (first_ != nullptr) give_back_first();
+EndedQueuePair SendQueue::end() {
+	units_ = 0;
+	return {.units = UnitList(std::exchange(first_, nullptr), GiveBack{&shared_.units}),
+		.buffers = {},
+		.qp = std::move(qp_)};
 }
 
 void SendQueue::give_back_first() {

@@ -25,12 +25,20 @@ namespace verbena::channel {
 // request is the address of its Unit, where this bit is clear.
 inline constexpr std::uint64_t send_mark = 1;
 
+// A queue pair whose channel is destroyed, and the memory that its requests in flight may use until
+// it is destroyed too. Destroyed before the pools of its transport.
+struct EndedQueuePair {
+	UnitList units;  // from which the requests send
+	std::vector<Buffer> buffers;  // the memory of RDMA READs and WRITEs
+	lib::QueuePair qp;  // the last member, so that it is destroyed first
+};
+
 class SendQueue final : public async::TurnEnd {
 public:
 	// `owner` must outlive this.
 	SendQueue(RcOwner& owner, lib::QueuePair qp)
 		: owner_(owner), shared_(owner.shared()), qp_(std::move(qp)), depth_(shared_.options.send_depth) {}
-	~SendQueue() { destroy(); }
+	~SendQueue() { end(); }
 	SendQueue(const SendQueue&) = delete;
 	SendQueue& operator=(const SendQueue&) = delete;
 
@@ -58,8 +66,8 @@ public:
 	void keep(Unit* unit);
 	// All requests up to this number are done.
 	void handle_done(std::uint32_t number);
-	// Destroys the queue pair and gives every unit back to the pool.
-	void destroy();
+	// Hands over the queue pair, and the units of requests in flight. Nothing is posted afterwards.
+	EndedQueuePair end();
 
 private:
 	struct Deferred {

@@ -82,4 +82,16 @@ private:
 	std::vector<Slab> slabs_;
 };
 
+// Owns a list of units, linked by `next`, which go back to the pool together.
+struct GiveBack {
+	UnitPool* pool = nullptr;
+	void operator()(Unit* list) const {
+		for (Unit *unit = list, *next; unit != nullptr; unit = next) {
+			next = unit->next;
+			pool->give_back(unit);
+		}
+	}
+};
+using UnitList = std::unique_ptr<Unit, GiveBack>;
+
 }  // namespace verbena::channel

@@ -55,6 +55,7 @@ protected:
 		for (auto& each : clients_) each.reset();
 		connections_.clear();
 		changes_.reset();
+		for (std::size_t i : {0, 1}) transports_[i].abandon_draining();
 		store_.reset();
 		further_.reset();
 		for (std::size_t i : {0, 1}) {

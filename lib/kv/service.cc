@@ -45,6 +45,7 @@ Service::~Service() {
 	if (thread_.joinable()) thread_.join();
 	setup_.abandon_spawned();
 	io_.abandon_spawned();
+	if (transport_) transport_->abandon_draining();  // their requests may use values of the store
 }
 
 channel::AcceptorOptions acceptor_options(const ServiceOptions& options) {

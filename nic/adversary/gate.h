@@ -5,7 +5,10 @@
 // Threads: any.
 // Invariants: a completion is hidden from hidden_polls_max polls and for hidden_time_max at most.
 //   A completion that is in the queue when the program requests an event is not hidden any more,
-//   because none may come for it (ibv_req_notify_cq(3)).
+//   because none may come for it (ibv_req_notify_cq(3)). Nor is one that is there when a queue pair
+//   of the queue reports IBV_EVENT_QP_LAST_WQE_REACHED: an empty queue then says that the queue
+//   pair has returned all its receives (IBA 10.3.1, as quoted in the kernel's
+//   drivers/infiniband/ulp/ipoib/ipoib.h).
 #pragma once
 
 #include <algorithm>
@@ -26,27 +29,35 @@ public:
 	// The number that a poll for `wanted` may take now of `ready` completions in the queue.
 	int admit(std::uint32_t ready, int wanted, Nanoseconds now) {
 		const std::lock_guard lock(lock_);
-		if (!spec_.has(Kind::completions) || ready == 0) return wanted;
+		if (!spec_.has(Kind::completions)) return wanted;
+		if (ready == 0) return note_admitted(wanted);
 		if (shown_end_ > taken_)
-			return static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(wanted), shown_end_ - taken_));
+			return note_admitted(
+				static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(wanted), shown_end_ - taken_)));
 		if (!decided_) decide(now);
 		if (polls_left_ != 0 && now < hidden_until_) {
 			--polls_left_;
 			return 0;
 		}
-		return std::min(wanted, burst_);
+		return note_admitted(std::min(wanted, burst_));
 	}
-	// The poll has taken this many.
+	// The poll that was admitted has taken this many.
 	void took(int count) {
 		const std::lock_guard lock(lock_);
 		taken_ += static_cast<std::uint64_t>(count);
+		admitted_ = 0;
 		if (count > 0) decided_ = false;
 	}
 	// The program requests an event while `ready` completions are in the queue.
 	void arm(std::uint32_t ready) {
 		const std::lock_guard lock(lock_);
-		shown_end_ = taken_ + ready;
+		show_all(ready);
 		++armed_;
+	}
+	// A queue pair reports its last receive while `ready` completions are in the queue.
+	void show(std::uint32_t ready) {
+		const std::lock_guard lock(lock_);
+		show_all(ready);
 	}
 	// Whether this request gets no event for completions that are in the queue already, and whether
 	// an event comes for nothing.
@@ -74,6 +85,12 @@ public:
 	static constexpr Nanoseconds hidden_time_max = 5'000'000;
 
 private:
+	int note_admitted(int count) {
+		admitted_ = static_cast<std::uint64_t>(count);
+		return count;
+	}
+	// A poll that is under way may have taken completions off the queue already.
+	void show_all(std::uint32_t ready) { shown_end_ = std::max(shown_end_, taken_ + admitted_ + ready); }
 	void decide(Nanoseconds now) {
 		const std::uint64_t bits = draw(*spec_.seed, Kind::completions, {number_, 0, taken_});
 		decided_ = true;
@@ -90,6 +107,7 @@ private:
 	const std::uint32_t number_;
 	SpinLock lock_;
 	std::uint64_t taken_ = 0, shown_end_ = 0, armed_ = 0, raised_ = 0;
+	std::uint64_t admitted_ = 0;  // to the poll that is under way
 	bool decided_ = false;
 	std::uint64_t polls_left_ = 0, polls_decided_ = 0;
 	Nanoseconds hidden_until_ = 0;

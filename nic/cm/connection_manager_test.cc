@@ -410,6 +410,18 @@ TEST_F(ConnectionManagers, TheFirstMessageMayComeBeforeTheRtu) {
 	EXPECT_THAT(server.kinds(), ElementsAre(Kind::request, Kind::established));
 }
 
+// Regression: the active end waited for ever for the end of the connection.
+TEST_F(ConnectionManagers, APeerThatEndsBeforeTheRtuComesRejectsTheEstablishedEnd) {
+	loses = [](int number) { return number == 2; };
+	const CommId id = connect();
+	run(ms);
+	EXPECT_EQ(state(client, id), State::established);
+	server.manager.destroy(now, at_server());
+	run(now + ms);
+	EXPECT_THAT(client.kinds(), ElementsAre(Kind::response, Kind::rejected));
+	EXPECT_EQ(state(client, id), State::idle);
+}
+
 TEST_F(ConnectionManagers, DestroyNotifiesThePeerAndReportsNothingToItsOwner) {
 	const CommId id = connect();
 	run(ms);

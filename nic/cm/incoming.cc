@@ -150,6 +150,10 @@ void ConnectionManager::handle(Nanoseconds now, const Route& from, const Envelop
 		case State::rep_sent:
 		case State::rep_received:
 		case State::req_received: break;
+		// The peer has given up before our RTU came. The kernel's cm_rej_handler() does the same.
+		case State::established:
+			if (c->active) break;
+			[[fallthrough]];
 		default: ++counters_.unexpected; return;
 	}
 	if (!is_answer(*c, envelope)) return;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "nic/engine/explain.h"
 #include "nic/ucma/attributes.h"
@@ -341,12 +342,14 @@ void Kernel::deliver(cm::ConnectionManager& connections, Nanoseconds now, const 
 	switch (event.kind) {
 		case Kind::response: return report(id, EventType::connect_response, 0, event_of(event.message));
 		case Kind::established: id->state = State::connected; return report(id, EventType::established);
-		case Kind::rejected:
-			id->state = State::disconnected;
+		case Kind::rejected: {
+			const bool was_up = std::exchange(id->state, State::disconnected) == State::connected;
 			// The service has moved to another process, or ended: do not trust the cached owner.
 			if (event.status == cm::reject_reason::invalid_service) engine_->forget_service(id->remote_service());
-			explain_rejection(*id, static_cast<std::uint16_t>(event.status));
+			// A peer that ends before it knows that the connection is up rejects it.
+			if (!was_up) explain_rejection(*id, static_cast<std::uint16_t>(event.status));
 			return report(id, EventType::rejected, event.status, event_of(event.message));
+		}
 		case Kind::unreachable:
 			id->state = State::disconnected;
 			if (id->is_active && !id->peer_is_local) engine_->explain_no_answer(id->destination_gid(), icmp_age_max);

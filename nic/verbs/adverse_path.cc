@@ -147,10 +147,8 @@ int adverse_poll_cq(ibv_cq* public_cq, int count, ibv_wc* wc) noexcept {
 	if (admitted_now == 0) return 0;
 	const int taken = plain.poll_cq(public_cq, admitted_now, wc);
 	for (int i = 0; i < taken; ++i) spoil(*cq.gate, wc[i]);
-	if (taken > 0) {
-		cq.gate->took(taken);
-		note_calls(taken);
-	}
+	cq.gate->took(std::max(taken, 0));
+	if (taken > 0) note_calls(taken);
 	return taken;
 }
 
@@ -188,8 +186,8 @@ int adverse_start_poll(ibv_cq_ex* public_cq, ibv_poll_cq_attr* attributes) {
 	SoftCq& cq = SoftCq::of(public_cq);
 	if (admitted(cq, 1) == 0) return ENOENT;
 	const int error = start_poll.load(std::memory_order_relaxed)(public_cq, attributes);
+	cq.gate->took(error ? 0 : 1);
 	if (error) return error;
-	cq.gate->took(1);
 	spoil_current(cq);
 	return 0;
 }
@@ -199,8 +197,8 @@ int adverse_next_poll(ibv_cq_ex* public_cq) {
 	SoftCq& cq = SoftCq::of(public_cq);
 	if (cq.gate->admit(cq.queue->unpolled(), 1, monotonic_now()) == 0) return ENOENT;
 	const int error = next_poll.load(std::memory_order_relaxed)(public_cq);
+	cq.gate->took(error ? 0 : 1);
 	if (error) return error;
-	cq.gate->took(1);
 	spoil_current(cq);
 	return 0;
 }

@@ -29,6 +29,11 @@ Element element_of(const ibv_async_event& event) {
 
 namespace {
 
+// The program may drain the queue pair now, and then destroy it.
+void show_completions(SoftCq& cq) {
+	if (cq.gate) cq.gate->show(cq.queue->unpolled());
+}
+
 void explain_overrun(const queues::CompletionQueue& queue) {
 	if (!engine::somebody_reads()) return;
 	engine::Sentence s;
@@ -64,6 +69,7 @@ void deliver_async_event(const transport::RaisedEvent& raised) {
 			event.event_type = types[static_cast<int>(raised.kind)];
 			event.element.qp = static_cast<SoftQp*>(raised.object)->base();
 			context = event.element.qp->context;
+			if (raised.kind == AsyncEvent::last_wqe_reached) show_completions(SoftCq::of(event.element.qp->recv_cq));
 		}
 	}
 	SoftContext::of(context).async_events.push(event);

@@ -45,7 +45,7 @@ FLOORS: dict[str, set[str]] = {
     "nic/faults/spec": {"base"},
     "nic/faults": {"nic/faults/spec"} | BELOW_FAULTS,
     "nic/engine": ENGINE,
-    "nic/sim": BELOW_FAULTS,
+    "nic/sim": {"nic/adversary", "nic/adversary/spec"} | BELOW_FAULTS,
     "nic/profile": {"base"},
     "nic/presence": {"base"},
     "nic/heap": {"base"},

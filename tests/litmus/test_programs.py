@@ -54,6 +54,15 @@ def test_a_trace_has_the_decisions(tmp_path: Path) -> None:
         assert f"adversary {kind}: holds back" in lines, kind
 
 
+# Regression: receives whose completions came late were lost with their queue pair.
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_end_of_a_channel_leaves_the_shared_receive_queue_its_buffers(seed: int) -> None:
+    words = [str(BUILD / "verbena"), "run", "--devices", "vb_lo", f"--adversary={seed}", "--"]
+    words += [str(BUILD / "bench" / "lib_channel_test"), "--gtest_filter=RcChannelEnd.*:Drain.*:AbandonedReads.*"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0 and "[  PASSED  ]" in done.stdout, done
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("size", ["100", "1M"])
 def test_an_echo_server_loses_and_mixes_up_nothing(seed: int, size: str) -> None:

@@ -41,6 +41,7 @@ NIGHTLY = [
     Step("lint", "lint", 2 * 3600),
     Step("fuzz-60", "fuzz", 3600, ("FUZZ_SECONDS=60",)),
     Step("sim-20000", "sim", 2 * 3600, ("SEEDS=1:20000",)),
+    Step("litmus-1000", "litmus", 3600, ("ROUNDS=1000",)),
     Step("inject", "inject", 2 * 3600),
     Step("hostile", "hostile", 3600),
     Step("interop", "interop", 2 * 3600),
