@@ -45,7 +45,8 @@ Service::~Service() {
 	if (thread_.joinable()) thread_.join();
 	setup_.abandon_spawned();
 	io_.abandon_spawned();
-	if (transport_) transport_->abandon_draining();  // their requests may use values of the store
+	// Their requests may use values of the store.
+	for (const auto& transport : transports_.all()) transport->abandon_draining();
 }
 
 channel::AcceptorOptions acceptor_options(const ServiceOptions& options) {
