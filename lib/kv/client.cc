@@ -43,7 +43,7 @@ std::string Client::why_lost() const {
 void Client::start(Call& call) {
 	const auto refuse = [&](Error error) { call.finish(error, channel_->loop()); };
 	if (const auto fault = call.fault()) return refuse(*fault);
-	if (!knows(call.kind_)) return refuse(Error::old_server);
+	if (!knows(call)) return refuse(Error::old_server);
 	if (call.value_.size() > server_.value_max) return refuse(Error::long_value);
 	call.client_ = this;
 	if (lost_) return give_back(call);
@@ -51,8 +51,11 @@ void Client::start(Call& call) {
 	submit(call);
 }
 
-bool Client::knows(Call::Kind kind) const {
-	const std::uint64_t needed = kind == Call::Kind::scan ? feature_scan : kind == Call::Kind::info ? feature_info : 0;
+bool Client::knows(const Call& call) const {
+	const std::uint64_t needed = call.kind_ == Call::Kind::scan ? feature_scan
+		: call.kind_ == Call::Kind::info                        ? feature_info
+		: call.ttl_ms_ != 0                                     ? feature_ttl
+																: 0;
 	return (server_.features & needed) == needed;
 }
 

@@ -157,7 +157,7 @@ private:
 		const Published& published);
 
 	void expired(Call&) override { check(false, "a call of a Client has no deadline"); }
-	bool knows(Call::Kind kind) const;
+	bool knows(const Call& call) const;
 	void submit(Call& call);
 	void submit_eager(Call& call, Operation operation);
 	Running set_by_read(std::uint32_t number, channel::Place place);

@@ -98,7 +98,7 @@ Task<std::string> Connection::greet() {
 		.message_max = options_.message_max,
 		.lease_ms = options_.lease_ms,
 		.identity = sessions_.identity(),
-		.features = feature_scan | (facts_ == nullptr ? 0 : feature_info)};
+		.features = server_features | (facts_ == nullptr ? 0 : feature_info)};
 	if (theirs && theirs->eager_max > 0) ours.eager_max = eager_max_ = theirs->eager_max;
 	if (theirs && theirs->message_max > 0) outbox_.limit(std::max(theirs->message_max, 1024u));
 	if (theirs && theirs->client != 0) {

@@ -119,7 +119,7 @@ Facts Service::facts() const {
 	const Arena& arena = store_->arena();
 	Facts facts{.version = options_.version,
 		.identity = sessions_->identity(),
-		.features = feature_info | feature_scan,
+		.features = feature_info | server_features,
 		.uptime = monotonic_now() - started_,
 		.clients = counts_.clients.load(std::memory_order_relaxed),
 		.clients_peak = counts_.clients_peak.load(std::memory_order_relaxed),

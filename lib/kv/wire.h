@@ -82,9 +82,11 @@ struct Hello {
 static_assert(sizeof(Hello) == Hello::bytes);
 
 // The bits of Hello::features, and their names.
-inline constexpr std::uint64_t feature_info = 1, feature_scan = 2;
+inline constexpr std::uint64_t feature_info = 1, feature_scan = 2, feature_ttl = 4;
+// The features of each server of this version.
+inline constexpr std::uint64_t server_features = feature_scan | feature_ttl;
 inline constexpr std::pair<std::uint64_t, std::string_view> feature_names[] = {
-	{feature_info, "info"}, {feature_scan, "scan"}};
+	{feature_info, "info"}, {feature_scan, "scan"}, {feature_ttl, "ttl"}};
 
 inline Bytes bytes_of(const Hello& hello) { return std::as_bytes(std::span(&hello, 1)); }
 // Reads the greeting of the peer, which must be that of `side`.
