@@ -29,6 +29,10 @@ bool Changes::answer_known(const Request& request, std::string_view key) {
 			case ChangeSession::Fate::crowded: answer_now(request, Status::busy); return true;
 		}
 	}
+	if (const Standing here = standing(key); here != Standing::owner) {
+		answer_now(request, here == Standing::other ? Status::moved : Status::busy);
+		return true;
+	}
 	if (terms.expected == any_version) return false;
 	const Store::Newest newest = store_.newest(key, loop_.now());
 	const std::uint64_t version = newest.value ? newest.value.version() : 0;

@@ -46,5 +46,12 @@ TEST_F(OtherServer, AServerWithoutTimesToLiveIsNotAskedForOne) {
 	EXPECT_EQ((*client)->counters().records_sent, 0u);
 }
 
+TEST_F(OtherServer, AServerThatDoesNotFollowTheRulesOfAClusterIsNotUsedInOne) {
+	const auto client = open(server_features, {.of_cluster = true});
+	ASSERT_FALSE(client);
+	EXPECT_NE(client.error().find("--join"), std::string::npos) << client.error();
+	EXPECT_TRUE(open(server_features | feature_cluster, {.of_cluster = true}));
+}
+
 }  // namespace
 }  // namespace verbena::kv

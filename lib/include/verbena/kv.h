@@ -69,7 +69,9 @@ enum kv_result {
 /* Connects to the server or servers that `servername` names:
  *   "host[:port]"               one server; the port is 7472 if it is missing;
  *   "host[:port],host[:port]"   several servers, each of which has its share of the keys;
- *   "etcd://HOST:2379/PREFIX"   the servers that are members of this etcd prefix.
+ *   "etcd://HOST:2379/PREFIX"   the servers that are members of this etcd prefix: a cache, in
+ *                               which keys may be missing after a server has joined or left, and
+ *                               never have an older value.
  * Both ends must belong to one user, or have certificates of one authority (VERBENA_CA,
  * VERBENA_CERT, VERBENA_KEY), or both must trust every peer (kv_open_with(), `insecure`).
  * Returns when one of the servers is connected, and waits 10 s at most for that. */
