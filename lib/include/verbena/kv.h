@@ -80,8 +80,8 @@ VERBENA_KV_API int kv_open(char* servername, void** kv_handle);
 VERBENA_KV_API int kv_set(void* kv_handle, const char* key, const char* value);
 /* Fetches a value as a string, which the caller passes to kv_release(). A missing key yields "". */
 VERBENA_KV_API int kv_get(void* kv_handle, const char* key, char** value);
-/* Frees a value of kv_get(), kv_getn() or kv_alloc(). NULL is allowed. Any other pointer, or a
- * second release, aborts the process. */
+/* Frees a value of kv_get(), kv_getn() or kv_alloc(), or keys of kv_scan(). NULL is allowed. Any
+ * other pointer, or a second release, aborts the process. */
 VERBENA_KV_API void kv_release(char* value);
 /* Waits for asynchronous SETs and for all ops of kv_submit(), which then have their results, and
  * closes the connections. The handle is invalid afterwards, also after an error. The result is that
@@ -182,6 +182,41 @@ VERBENA_KV_API int kv_fd(void* kv_handle);
 VERBENA_KV_API int kv_do(void* kv_handle, struct kv_op* ops, int n);
 /* kv_do() of n GETs. It sets `kind` itself. */
 VERBENA_KV_API int kv_mget(void* kv_handle, struct kv_op* ops, int n);
+
+/* The keys of all servers, page by page:
+ *
+ *     struct kv_cursor at = {0};
+ *     struct kv_key *keys;
+ *     size_t count;
+ *     do {
+ *         if (kv_scan(store, &at, "user:", 5, 0, &keys, &count) != KV_OK) break;
+ *         for (size_t i = 0; i < count; ++i) puts(keys[i].key);
+ *         kv_release((char *)keys);
+ *     } while (!at.done);
+ *
+ * A key that is there from the first call to the last one comes at least once, whatever is changed
+ * meanwhile; it may come more than once. A key that is set or deleted meanwhile may come or not.
+ * The order is that of hashes. A server looks at a bounded part of its table for each page, so
+ * pages may be empty before the walk is done.
+ *
+ * A cursor is a value: a copy of it continues from the same place, also with another handle for the
+ * same servers. All bytes 0: the begin. */
+struct kv_cursor {
+	unsigned long long server, walk, position; /* the library sets them */
+	int done; /* 1: every key has come */
+	int reserved;
+};
+struct kv_key {
+	const char* key; /* a NUL follows the last byte */
+	size_t key_length;
+};
+/* Fetches the next page: about `keys_max` keys at most (0: 1000), which begin with the prefix
+ * (`prefix_length` 0: any keys). *keys is an array of *count keys, which the caller passes to
+ * kv_release(); it is NULL if there are none. After an error the cursor has not changed, and *keys
+ * is NULL: KV_UNSUPPORTED if the server is too old, KV_UNAVAILABLE, KV_TIMEOUT. Returns KV_INVALID
+ * for a cursor that is done. */
+VERBENA_KV_API int kv_scan(void* kv_handle, struct kv_cursor* cursor, const void* prefix, size_t prefix_length,
+	size_t keys_max, struct kv_key** keys, size_t* count);
 
 /* Returns memory for one value of up to `size` bytes (64 MiB at most), or NULL if none is left; the
  * caller passes it to kv_release(). Over RDMA the memory is registered, so kv_setn() of a large
