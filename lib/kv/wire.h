@@ -202,8 +202,7 @@ static_assert(sizeof(AnswerHeader) == AnswerHeader::bytes);
 struct Answer {
 	AnswerHeader header;
 	// The version that was read, that the change has made, or that is there instead of the expected
-	// one. 0: the key is missing; or, of a change, it was executed before and its version is not
-	// known.
+	// one. 0: the key is missing; or a change was executed before and its version is not known.
 	std::uint64_t version = 0;
 	Bytes value;          // Status::good, to a GET, SCAN or INFO
 	RemoteMemory remote;  // Status::place, remote and index

@@ -104,9 +104,9 @@ VERBENA_KV_API int kv_deleten(void* kv_handle, const void* key, size_t key_lengt
  *
  * kv_cas() stores the value, and kv_del_if() deletes the key, only if the key has the version
  * *version. With 0, kv_cas() stores the value only if the key is missing. When they return KV_OK,
- * *version is that of the change; it is 0 if the library had to send the request again and the
- * server had made the change at the first time. When they return KV_CHANGED, nothing has changed,
- * and *version is the present version. */
+ * *version is that of the change. It is 0 only if the library had to send the request again to a
+ * server of an earlier version, which had made the change at the first time. When they return
+ * KV_CHANGED, nothing has changed, and *version is the present version. */
 VERBENA_KV_API int kv_get_version(void* kv_handle, const void* key, size_t key_length, char** value,
 	size_t* value_length, unsigned long long* version);
 VERBENA_KV_API int kv_cas(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length,
