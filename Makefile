@@ -87,6 +87,10 @@ slow: build ## tests that take minutes: published command lines with 20,000 and 
 		$(PYTHON) -m pytest -q --no-header --tb=short tests/life/test_refill.py
 	@VERBENA_BUILD=$(CURDIR)/$(BUILD) VERBENA_KV_MEMORY_SECONDS=600 timeout 900 \
 		$(PYTHON) -m pytest -q --no-header --tb=short tests/tools/test_kv_memory.py -k mixed_sizes
+	@VERBENA_BUILD=$(CURDIR)/$(BUILD) VERBENA_KV_ROUNDS=100 timeout 5400 \
+		$(PYTHON) -m pytest -q --no-header --tb=short tests/tools/test_kv_older.py -k no_key_has_an_older_value
+	@VERBENA_TEST_SEEDS=5000 timeout 3000 \
+		$(BUILD)/bench/lib_kv_state_test --gtest_filter='OwnershipSim.*' --gtest_brief=1
 	@VERBENA_TEST_STEPS=100000000 timeout 3000 \
 		$(BUILD)/bench/lib_kv_state_test --gtest_filter='ArenaSteps.*' --gtest_brief=1
 	@VERBENA_TEST_CONNECTIONS=10000 timeout 600 \

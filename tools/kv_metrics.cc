@@ -107,6 +107,21 @@ Families journal_families(const kv::Facts& facts) {
 	};
 }
 
+Families member_families(const kv::Facts& facts) {
+	if (!facts.member) return {};
+	const kv::MemberFacts& member = *facts.member;
+	return {
+		by("verbena_kv_cluster_slots", "Slots of this member of a cluster", Kind::gauge, "state",
+			{{"owned", member.slots}, {"waiting", member.slots_waiting}}),
+		gauge("verbena_kv_cluster_may_answer", "1 unless the last look at etcd was too long ago", member.valid ? 1 : 0),
+		counter("verbena_kv_cluster_looks_total", "Looks at the members that etcd has answered", number(member.looks)),
+		counter("verbena_kv_cluster_lapses_total", "Times that all keys were lost because etcd was not reached",
+			number(member.lapses)),
+		counter(
+			"verbena_kv_cluster_keys_dropped_total", "Keys of slots that this member has lost", number(member.dropped)),
+	};
+}
+
 Families client_families(const kv::Facts& facts) {
 	const kv::ServerCounters& server = facts.server;
 	return {
@@ -139,6 +154,7 @@ Families families_of(const kv::Facts& facts) {
 	append(all, client_families(facts));
 	append(all, store_families(facts));
 	append(all, memory_families(facts));
+	append(all, member_families(facts));
 	append(all, journal_families(facts));
 	return all;
 }

@@ -75,6 +75,10 @@ int run(const Options& options) {
 			return 2;
 		}
 	}
+	if (join && (!options.data.empty() || options.settings.one_sided > 0)) {
+		fail("a cluster by --join is a cache, whose keys move between its members: leave out --data and --one-sided");
+		return 2;
+	}
 	if (options.evict && !options.data.empty()) {
 		fail("--evict is for a cache, and --data keeps every key: give one of them");
 		return 2;
@@ -110,7 +114,10 @@ int run(const Options& options) {
 		options.evict ? " (a full store evicts keys)" : "", trust->description());
 	if (join)
 		fmt::print(
-			"kv_server: joined {} as {} (a cache: values do not move with their keys)\n", options.join, service.name());
+			"kv_server: joined {} as {} (the cluster is a cache: keys that get another server are missing until they "
+			"are "
+			"set again; those of this server can be set in {} s)\n",
+			options.join, service.name(), options.join_lease_s);
 	if (auto served = serve(options, service); !served) return fail(served.error());
 	const kv::ServerCounters& counters = service.counters();
 	fmt::print(
@@ -187,13 +194,16 @@ void add_options(CLI::App& app, Options& options) {
 		->check(CLI::Range(10u, 600'000u));
 	app.add_option("--join", options.join,
 		   "Join the cluster of this prefix while the server runs; its clients give the server a share of the keys. "
-		   "The "
-		   "cluster is a cache: when a server joins or leaves, keys that change their server are missing or old")
+		   "The cluster is a cache: a key that gets another server is missing until it is set again, and never has an "
+		   "older value; a server that does not reach etcd for --join-lease-s loses all keys. Not together with --data "
+		   "or --one-sided")
 		->type_name("etcd://HOST:2379/PREFIX");
 	app.add_option("--name", options.name,
 		"HOST[:PORT] at which clients reach a server that joins (default: --listen and --port, which must then be one "
 		"address)");
-	app.add_option("--join-lease-s", options.join_lease_s, "Seconds after which a crashed server is no longer a member")
+	app.add_option("--join-lease-s", options.join_lease_s,
+		   "Seconds for which a member may answer after it has reached etcd; after which a crashed one is no longer a "
+		   "member; and for which a key that gets another server cannot be set. Give all members the same")
 		->capture_default_str()
 		->check(CLI::Range(1u, 3600u));
 	app.add_option("--data", options.data,

@@ -13,9 +13,11 @@ namespace verbena::discovery {
 namespace {
 
 // A server that leaves does not wait long: if etcd does not answer, the lease expires by itself.
-constexpr long connect_patience_ms = 3000, revoke_patience_ms = 300;
+constexpr long connect_patience_ms = 3000, revoke_patience_ms = 300, enter_patience_ms = 5000;
 // Bytes of an answer, and of a watch that reports no event.
 constexpr std::size_t answer_max = 64u << 20, watch_max = 64u << 10;
+// The longest lease of a member that is believed.
+constexpr std::int64_t lease_s_max = 3600;
 
 std::string base64(std::string_view text) {
 	std::string out((text.size() + 2) / 3 * 4 + 1, '\0');
@@ -50,10 +52,10 @@ std::int64_t number_in(const nlohmann::json& object, const char* name) {
 									 : 0;
 }
 
-// The key of an entry of a list; empty if it has none.
-std::string key_in(const nlohmann::json& entry) {
+// The key or the value of an entry of a list; empty if it has none.
+std::string text_in(const nlohmann::json& entry, const char* name) {
 	if (!entry.is_object()) return {};
-	const auto found = entry.find("key");
+	const auto found = entry.find(name);
 	return found != entry.end() && found->is_string() ? from_base64(found->get<std::string>()) : std::string();
 }
 
@@ -77,7 +79,8 @@ std::expected<EtcdPrefix, std::string> read_etcd(std::string_view text) {
 	return where;
 }
 
-Etcd::Etcd(EtcdPrefix where) : where_(std::move(where)), curl_(CurlLibrary::load()) {
+Etcd::Etcd(EtcdPrefix where, long patience_ms)
+	: where_(std::move(where)), patience_ms_(patience_ms), curl_(CurlLibrary::load()) {
 	if (!curl_) return;
 	multi_ = curl_->multi_init();
 	easy_ = curl_->easy_init();
@@ -155,6 +158,17 @@ Etcd::Result<Etcd::Json> Etcd::call(const std::string& path, const Json& body, l
 	return json;
 }
 
+void Etcd::for_each_entry(
+	const Json& answer, const std::function<void(std::string name, const Json& entry)>& take) const {
+	const auto found = answer.find("kvs");
+	if (found == answer.end() || !found->is_array()) return;
+	for (const Json& each : *found) {
+		const std::string key = text_in(each, "key");
+		if (key.starts_with(where_.prefix) && key.size() > where_.prefix.size())
+			take(key.substr(where_.prefix.size()), each);
+	}
+}
+
 Etcd::Result<Etcd::Listed> Etcd::list() {
 	const auto answer = call("/v3/kv/range",
 		{{"key", base64(where_.prefix)}, {"range_end", base64(after(where_.prefix))}, {"keys_only", true}});
@@ -162,14 +176,24 @@ Etcd::Result<Etcd::Listed> Etcd::list() {
 	Listed listed;
 	if (const auto header = answer->find("header"); header != answer->end() && header->is_object())
 		listed.revision = number_in(*header, "revision");
-	if (const auto found = answer->find("kvs"); found != answer->end() && found->is_array())
-		for (const Json& each : *found) {
-			const std::string key = key_in(each);
-			if (key.starts_with(where_.prefix) && key.size() > where_.prefix.size())
-				listed.names.push_back(key.substr(where_.prefix.size()));
-		}
+	for_each_entry(*answer, [&](std::string name, const Json&) { listed.names.push_back(std::move(name)); });
 	std::ranges::sort(listed.names);
 	return listed;
+}
+
+Etcd::Result<std::vector<Etcd::Entry>> Etcd::entries() {
+	const auto answer =
+		call("/v3/kv/range", {{"key", base64(where_.prefix)}, {"range_end", base64(after(where_.prefix))}});
+	if (!answer) return std::unexpected(answer.error());
+	std::vector<Entry> entries;
+	for_each_entry(*answer, [&](std::string name, const Json& entry) {
+		const Json value = Json::parse(text_in(entry, "value"), nullptr, false);
+		const std::int64_t seconds = value.is_object() ? number_in(value, "lease_s") : 0;
+		entries.push_back({.name = std::move(name),
+			.lease = std::to_string(number_in(entry, "lease")),
+			.lease_s = static_cast<std::uint32_t>(std::clamp<std::int64_t>(seconds, 0, lease_s_max))});
+	});
+	return entries;
 }
 
 Etcd::Result<void> Etcd::wait_for_change(std::int64_t revision) {
@@ -187,23 +211,18 @@ Etcd::Result<void> Etcd::wait_for_change(std::int64_t revision) {
 }
 
 Etcd::Result<std::string> Etcd::grant(std::uint32_t seconds) {
-	const auto answer = call("/v3/lease/grant", {{"TTL", std::to_string(seconds)}});
+	const auto answer = call("/v3/lease/grant", {{"TTL", std::to_string(seconds)}}, enter_patience_ms);
 	if (!answer) return std::unexpected(answer.error());
 	if (!answer->contains("ID")) return std::unexpected("etcd at " + where_.url + " grants no lease");
 	return std::to_string(number_in(*answer, "ID"));
 }
 
-Etcd::Result<void> Etcd::put(const std::string& name, const std::string& lease) {
-	const auto answer =
-		call("/v3/kv/put", {{"key", base64(where_.prefix + name)}, {"value", base64(name)}, {"lease", lease}});
+Etcd::Result<void> Etcd::put(const std::string& name, const std::string& lease, std::uint32_t lease_s) {
+	const std::string value = Json{{"lease_s", lease_s}}.dump();
+	const auto answer = call("/v3/kv/put",
+		{{"key", base64(where_.prefix + name)}, {"value", base64(value)}, {"lease", lease}}, enter_patience_ms);
 	if (!answer) return std::unexpected(answer.error());
 	return {};
-}
-
-Etcd::Result<bool> Etcd::has(const std::string& name) {
-	const auto answer = call("/v3/kv/range", {{"key", base64(where_.prefix + name)}, {"count_only", true}});
-	if (!answer) return std::unexpected(answer.error());
-	return number_in(*answer, "count") > 0;
 }
 
 Etcd::Result<bool> Etcd::renew(const std::string& lease) {

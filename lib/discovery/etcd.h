@@ -26,7 +26,8 @@ public:
 	using Json = nlohmann::json;
 	template <class T> using Result = std::expected<T, std::string>;
 
-	explicit Etcd(EtcdPrefix where);
+	// Calls that watch, enter or revoke have other limits than `patience_ms`.
+	explicit Etcd(EtcdPrefix where, long patience_ms = 5000);
 	~Etcd();
 	Etcd(const Etcd&) = delete;
 	Etcd& operator=(const Etcd&) = delete;
@@ -40,12 +41,19 @@ public:
 	// Blocks until a key below the prefix changes in a later revision than this.
 	Result<void> wait_for_change(std::int64_t revision);
 
+	struct Entry {
+		std::string name;
+		std::string lease;  // the number of its lease, in decimal; "0": it has none
+		std::uint32_t lease_s = 0;  // the duration that its writer has stated; 0: none
+	};
+	// The keys below the prefix, as etcd has them at an instant during the call (linearizable).
+	Result<std::vector<Entry>> entries();
+
 	// Returns the lease's number in decimal, as etcd writes it.
 	Result<std::string> grant(std::uint32_t seconds);
-	// Writes a key below the prefix that etcd deletes when the lease ends.
-	Result<void> put(const std::string& name, const std::string& lease);
-	// Whether the key exists.
-	Result<bool> has(const std::string& name);
+	// Writes a key below the prefix that etcd deletes when the lease ends. Its value states the
+	// duration of the lease.
+	Result<void> put(const std::string& name, const std::string& lease, std::uint32_t lease_s);
 	// Returns false if the lease has expired.
 	Result<bool> renew(const std::string& lease);
 	// Ends the lease and deletes its keys. Gives up soon if etcd does not answer; the lease then
@@ -60,14 +68,17 @@ public:
 	bool sleep(std::uint32_t milliseconds);
 
 private:
-	static constexpr long call_patience_ms = 5000;
-	Result<Json> call(const std::string& path, const Json& body, long patience_ms = call_patience_ms);
+	// Passes the name of each key below the prefix, and its entry in the answer to a range request.
+	void for_each_entry(const Json& answer, const std::function<void(std::string name, const Json& entry)>& take) const;
+	Result<Json> call(const std::string& path, const Json& body) { return call(path, body, patience_ms_); }
+	Result<Json> call(const std::string& path, const Json& body, long patience_ms);
 	// Sends a request and passes the answer to `take` in pieces; `take` returns false when it needs
 	// no more. `patience_ms` limits the whole call; 0: no limit.
 	Result<void> post(const std::string& path, const std::string& body,
 		const std::function<bool(std::string_view)>& take, long patience_ms = 0);
 
 	EtcdPrefix where_;
+	long patience_ms_;
 	const std::expected<CurlLibrary, std::string>& curl_;
 	CURLM* multi_ = nullptr;
 	CURL* easy_ = nullptr;

@@ -68,6 +68,22 @@ TEST(Etcd, EntriesThatAreNoneAreLeftOut) {
 	EXPECT_EQ(listed->revision, 0);
 }
 
+TEST(Etcd, AnEntryHasItsLeaseAndTheDurationThatItStates) {
+	// The values are {"lease_s":5}, {"lease_s":-1} and no JSON.
+	const Impostor etcd(R"({"kvs":[{"key":"L2hlcmUvb25l","lease":"7","value":"eyJsZWFzZV9zIjo1fQ=="},)"
+						R"({"key":"L2hlcmUvdHdv","value":"eyJsZWFzZV9zIjotMX0="},{"key":"L2hlcmUvc2l4","value":7}]})");
+	Etcd calls(etcd.where());
+	const auto entries = calls.entries();
+	ASSERT_TRUE(entries.has_value()) << entries.error();
+	ASSERT_EQ(entries->size(), 3u);
+	EXPECT_EQ((*entries)[0].name, "one");
+	EXPECT_EQ((*entries)[0].lease, "7");
+	EXPECT_EQ((*entries)[0].lease_s, 5u);
+	EXPECT_EQ((*entries)[1].lease, "0");
+	EXPECT_EQ((*entries)[1].lease_s, 0u);
+	EXPECT_EQ((*entries)[2].lease_s, 0u);
+}
+
 TEST(Etcd, AnAnswerOfAnotherShapeIsAnError) {
 	for (const char* answer : {"", "hello", "[1]", "7", "{", "\xff\xfe"}) {
 		const Impostor etcd(answer);

@@ -6,7 +6,8 @@
 //
 // Threads: each Members and each Registration has a thread of its own, which waits for HTTP. Their
 //   methods are thread-safe.
-// Lifetime: a destructor waits for its thread; `notify` must be callable until then.
+// Lifetime: a destructor waits for its thread; `notify` and `looked`, which that thread calls, must
+//   be callable until then.
 // Errors: one sentence.
 #pragma once
 
@@ -18,6 +19,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/time.h"
 
 namespace verbena::discovery {
 
@@ -53,14 +56,24 @@ private:
 	std::unique_ptr<State> state_;
 };
 
+// One look at the members by a server that is one of them, or wants to be.
+struct Look {
+	std::vector<std::string> names;  // sorted
+	bool entered = false;  // the server's own key is there, and no other process has written it
+	// boot_now() before etcd was asked: first to renew the lease, then for the list.
+	Nanoseconds asked = 0;
+	std::uint32_t lease_s_max = 0;  // the longest lease that one of the keys states
+};
+
 // A server's own key.
 class Registration {
 public:
-	// Writes the key and returns. A thread renews the lease every third of `lease_seconds`, and
-	// writes the key anew if it was deleted. The destructor withdraws it at once, if etcd answers;
-	// after a crash the key ends with its lease.
-	static std::expected<std::unique_ptr<Registration>, std::string> make(
-		const EtcdPrefix& where, const std::string& name, std::uint32_t lease_seconds);
+	// Writes the key and returns. A thread renews the lease and looks at the members four times in
+	// `lease_seconds`, and passes each look to `looked`. If the key was deleted, it is written
+	// again; a key of this name that another process has written is left alone. The destructor
+	// withdraws the key at once, if etcd answers; after a crash it ends with its lease.
+	static std::expected<std::unique_ptr<Registration>, std::string> make(const EtcdPrefix& where,
+		const std::string& name, std::uint32_t lease_seconds, std::function<void(Look)> looked = {});
 	~Registration();
 	Registration(const Registration&) = delete;
 	Registration& operator=(const Registration&) = delete;

@@ -196,6 +196,19 @@ int kv_fd(void* kv_handle) {
 	return on(kv_handle, [](Handle& handle) { return handle.descriptor(); });
 }
 
+int kv_scan(void* kv_handle, kv_cursor* cursor, const void* prefix, size_t prefix_length, size_t keys_max,
+	kv_key** keys, size_t* count) {
+	if (cursor == nullptr || keys == nullptr || count == nullptr || (prefix == nullptr && prefix_length > 0))
+		return KV_INVALID;
+	*keys = nullptr;
+	*count = 0;
+	const auto most = static_cast<std::uint32_t>(std::min<std::size_t>(keys_max, UINT32_MAX));
+	return on(kv_handle, [&](Handle& handle) {
+		return cursor->done == 0 ? handle.scan(*cursor, text_at(prefix, prefix_length), most, keys, count)
+								 : fail(handle, "the walk is done; a cursor of zeros begins another one");
+	});
+}
+
 int kv_flush(void* kv_handle) {
 	return on(kv_handle, [](Handle& handle) { return handle.flush(); });
 }

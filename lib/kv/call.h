@@ -195,8 +195,8 @@ public:
 };
 
 // A change that is made only if the key has the expected version; 0: if the key is missing. The
-// result is the new version; it is 0 if the request was sent again and the server had executed the
-// first one. After Error::changed, version() is the present version.
+// result is the new version; it is 0 if the request was sent again, and a server of an earlier
+// version had executed the first one. After Error::changed, version() is the present version.
 class Conditional : public Call {
 public:
 	Conditional(CallMaker& maker, Kind kind, std::string_view key, Bytes value, channel::Place place,

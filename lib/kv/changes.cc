@@ -23,11 +23,15 @@ bool Changes::answer_known(const Request& request, std::string_view key) {
 			case ChangeSession::Fate::done:
 				++repeated_;
 				// The change may be one of those that wait.
-				answer(request, Status::good, !store_.window().empty());
+				answer(request, Status::good, !store_.window().empty(), request.session->version_of(terms.order));
 				return true;
 			case ChangeSession::Fate::settled: answer_now(request, Status::settled); return true;
 			case ChangeSession::Fate::crowded: answer_now(request, Status::busy); return true;
 		}
+	}
+	if (const Standing here = standing(key); here != Standing::owner) {
+		answer_now(request, here == Standing::other ? Status::moved : Status::busy);
+		return true;
 	}
 	if (terms.expected == any_version) return false;
 	const Store::Newest newest = store_.newest(key, loop_.now());
@@ -75,9 +79,11 @@ void Changes::remove(const Request& request, std::string_view key) {
 	wait();
 }
 
-// The journal writes the sessions with the changes, so they know a change before it is held.
+// Remembers the change that was just made. The journal writes the sessions with the changes, so
+// they know a change before it is held.
 void Changes::keep(const Request& request) {
-	if (request.terms.order != 0) sessions_.keep(*request.session, request.terms.order);
+	const Terms& terms = request.terms;
+	if (terms.order != 0) sessions_.keep(*request.session, terms.order, terms.versioned ? store_.last_version() : 0);
 }
 
 void Changes::answer_now(const Request& request, Status status, std::uint64_t version) {

@@ -15,12 +15,14 @@
 // Threads: one, that of the loop.
 // Lifetime: dies before the loop, the store, the sessions and the journal. Each Asker calls
 //   forget() before it dies.
-// Invariants: no answer leaves that depends on a change which is not held.
+// Invariants: no answer leaves that depends on a change which is not held. No change is executed
+//   unless this server is the owner of its key at that instant.
 #pragma once
 
 #include "base/duration_buckets.h"
 #include "lib/async/loop.h"
 #include "lib/kv/journal.h"
+#include "lib/kv/member.h"
 #include "lib/kv/sessions.h"
 #include "lib/kv/store.h"
 
@@ -58,9 +60,9 @@ public:
 		Terms terms{};
 	};
 
-	// `journal` is null if nothing is durable.
-	Changes(async::Loop& loop, Store& store, Sessions& sessions, Journal* journal)
-		: loop_(loop), store_(store), sessions_(sessions), journal_(journal) {
+	// `journal` is null if nothing is durable; `member`, if the server is alone.
+	Changes(async::Loop& loop, Store& store, Sessions& sessions, Journal* journal, const Member* member = nullptr)
+		: loop_(loop), store_(store), sessions_(sessions), journal_(journal), member_(member) {
 		store_.announce(loop.now());
 	}
 
@@ -69,8 +71,8 @@ public:
 	// `value` is of Store::take(), with Terms::life(); its bytes must not change any more.
 	void set(const Request& request, Value value);
 	void remove(const Request& request, std::string_view key);
-	// Answers a change that must not be executed: it was executed before, or its key has another
-	// version than expected. Returns false if it must be executed.
+	// Answers a change that must not be executed: it was executed before, its key is not this
+	// server's, or its key has another version than expected. Returns false if it must be executed.
 	bool answer_known(const Request& request, std::string_view key);
 
 	// The answer to a change that the store has just refused.
@@ -81,6 +83,11 @@ public:
 	void commit();
 	// Removes versions whose end has come. Returns true if there may be more of them.
 	bool expire();
+	// The position of this server towards the key.
+	Standing standing(std::string_view key) const {
+		return member_ == nullptr ? Standing::owner : member_->standing(key);
+	}
+	bool of_cluster() const { return member_ != nullptr; }
 	// Changes that were executed before and arrived again.
 	std::uint64_t repeated() const { return repeated_; }
 	const CommitCounters& commits() const { return commits_; }
@@ -101,6 +108,7 @@ private:
 	Store& store_;
 	Sessions& sessions_;
 	Journal* journal_;
+	const Member* member_;
 	std::uint64_t repeated_ = 0;
 	CommitCounters commits_;
 };

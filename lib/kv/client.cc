@@ -43,7 +43,7 @@ std::string Client::why_lost() const {
 void Client::start(Call& call) {
 	const auto refuse = [&](Error error) { call.finish(error, channel_->loop()); };
 	if (const auto fault = call.fault()) return refuse(*fault);
-	if (!knows(call.kind_)) return refuse(Error::old_server);
+	if (const auto refusal = refusal_of(call)) return refuse(*refusal);
 	if (call.value_.size() > server_.value_max) return refuse(Error::long_value);
 	call.client_ = this;
 	if (lost_) return give_back(call);
@@ -51,9 +51,16 @@ void Client::start(Call& call) {
 	submit(call);
 }
 
-bool Client::knows(Call::Kind kind) const {
-	const std::uint64_t needed = kind == Call::Kind::scan ? feature_scan : kind == Call::Kind::info ? feature_info : 0;
-	return (server_.features & needed) == needed;
+// Why this server is not asked, if it is not.
+std::optional<Error> Client::refusal_of(const Call& call) const {
+	const bool of_key = call.kind_ != Call::Kind::scan && call.kind_ != Call::Kind::info;
+	const std::uint64_t needed = call.kind_ == Call::Kind::scan ? feature_scan
+		: call.kind_ == Call::Kind::info                        ? feature_info
+		: call.ttl_ms_ != 0                                     ? feature_ttl
+																: 0;
+	if ((server_.features & needed) != needed) return Error::old_server;
+	if (of_key && !options_.of_cluster && (server_.features & feature_cluster) != 0) return Error::member;
+	return {};
 }
 
 // The connection did not complete this call.
@@ -287,6 +294,7 @@ bool Client::handle(const Answer& answer) {
 		case Status::disk: finish(*slot, Error::disk); break;
 		case Status::too_large: finish(*slot, Error::long_value); break;
 		case Status::unsupported: finish(*slot, Error::unsupported); break;
+		case Status::moved:
 		case Status::busy: refuse(*slot); break;
 		// The caller has abandoned this change, or it could not be settled.
 		case Status::settled: finish(*slot, Error::lost); break;

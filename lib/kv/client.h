@@ -54,6 +54,7 @@ struct ClientOptions {
 	std::size_t headroom = 0;  // free bytes before each fetched value, for the caller's use
 	bool one_sided = false;  // GETs are one-sided; open() fails if the server publishes nothing
 	std::uint64_t id = 0;  // Hello::client; 0: changes have no ids
+	bool of_cluster = false;  // the server is to be a member of a cluster, or open() fails
 };
 
 // Totals since open().
@@ -157,7 +158,7 @@ private:
 		const Published& published);
 
 	void expired(Call&) override { check(false, "a call of a Client has no deadline"); }
-	bool knows(Call::Kind kind) const;
+	std::optional<Error> refusal_of(const Call& call) const;
 	void submit(Call& call);
 	void submit_eager(Call& call, Operation operation);
 	Running set_by_read(std::uint32_t number, channel::Place place);

@@ -11,7 +11,10 @@ Task<std::expected<std::unique_ptr<Client>, std::string>> Client::open(
 	std::unique_ptr<channel::Channel> channel, ClientOptions options, Nanoseconds deadline) {
 	std::optional<channel::CloseAt> patience;
 	if (deadline != never) patience.emplace(*channel, deadline);
-	const Hello ours{.eager_max = options.eager_max, .message_max = options.message_max, .client = options.id};
+	const Hello ours{.eager_max = options.eager_max,
+		.message_max = options.message_max,
+		.client = options.id,
+		.features = feature_cluster};
 	const Bytes bytes = bytes_of(ours);
 	const auto sent = co_await channel->send(bytes);
 	if (!sent) co_return std::unexpected("the connection is lost: " + channel->reason());
@@ -24,6 +27,9 @@ Task<std::expected<std::unique_ptr<Client>, std::string>> Client::open(
 	if (!theirs)
 		co_return std::unexpected(
 			"the server is no kv_server of this version: " + std::string(name_of(theirs.error())));
+	if (options.of_cluster && (theirs->features & feature_cluster) == 0)
+		co_return std::unexpected(
+			"the server does not follow the rules of a cluster; start it with --join, in this version");
 	if (theirs->requests_max == 0) co_return std::unexpected("the server breaks the protocol: it allows no requests");
 	if (options.protocol == Protocol::rendezvous && !channel->direct())
 		co_return std::unexpected(std::string(sentence_of(Error::unsupported)));

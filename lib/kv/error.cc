@@ -15,6 +15,9 @@ std::string_view sentence_of(Error error) {
 		case Error::unsupported:
 			return "rendezvous needs an RDMA connection, and this one is over TCP; use the protocol eager or auto";
 		case Error::old_server: return "the server is of an earlier version, which does not know this operation";
+		case Error::member:
+			return "the server is a member of a cluster and has a part of the keys; connect to the cluster's etcd "
+				   "prefix";
 		case Error::no_memory: return "this process has no registered memory left; have fewer large values under way";
 		case Error::lost: return "the connection is lost; whether the store has changed is unknown";
 		case Error::unavailable: return "the server could not be reached in time; nothing has changed";

@@ -68,6 +68,18 @@ void add_journal(Lines& lines, const Facts& facts) {
 	lines.add("journal_works", facts.journal_failure.empty() ? "yes" : "no");
 }
 
+void add_member(Lines& lines, const std::optional<MemberFacts>& member) {
+	lines.add("cluster_member", member ? "yes" : "no");
+	if (!member) return;
+	lines.add("cluster_is_a_cache", "yes");
+	lines.add("cluster_may_answer", member->valid ? "yes" : "no");
+	lines.add("cluster_slots", member->slots);
+	lines.add("cluster_slots_waiting", member->slots_waiting);
+	lines.add("cluster_looks", member->looks);
+	lines.add("cluster_lapses", member->lapses);
+	lines.add("cluster_keys_dropped", member->dropped);
+}
+
 }  // namespace
 
 std::string text_of(const Facts& facts) {
@@ -99,6 +111,7 @@ std::string text_of(const Facts& facts) {
 	lines.add("retries_answered", facts.repeated);
 	lines.add("protocol_breaches", facts.server.malformed);
 	lines.add("published_keys", facts.index.published);
+	add_member(lines, facts.member);
 	add_journal(lines, facts);
 	return lines.take();
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "lib/kv/changes.h"
@@ -41,6 +42,8 @@ struct Facts {
 	StoreCounters store;
 	IndexCounters index;
 	std::uint64_t repeated = 0;  // changes that arrived again and were answered from a session
+
+	std::optional<MemberFacts> member;  // null: the server is no member of a cluster
 
 	// With --data.
 	bool durable = false;

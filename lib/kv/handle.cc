@@ -37,6 +37,7 @@ int Handle::fail(Error error, std::string_view key) {
 		case Error::changed: return KV_CHANGED;
 		case Error::disk: return KV_DISK;
 		case Error::unsupported:
+		case Error::member:
 		case Error::old_server: return KV_UNSUPPORTED;
 		case Error::no_memory: return KV_NO_MEMORY;
 		case Error::lost: return KV_LOST;

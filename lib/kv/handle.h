@@ -65,6 +65,9 @@ public:
 		if (watched_) loop().arm(submitted_.ready() > 0);
 	}
 
+	// kv_scan(). The arguments are valid.
+	int scan(kv_cursor& cursor, std::string_view prefix, std::uint32_t keys_max, kv_key** keys, std::size_t* count);
+
 	char* alloc(std::size_t size);
 	// Makes the caller the owner of a value until kv_release(); an empty Fetched yields "".
 	char* give(Fetched fetched);
@@ -97,6 +100,7 @@ private:
 	void begin(kv_op& op, const char* fault, Batch& batch);
 	kv_op* finish(Submission& operation);
 	int take_value(Submission& operation, char** value, std::size_t* length);
+	kv_key* give_keys(const ScanPage& page);
 
 	std::unordered_set<std::string> setting_;  // keys of asynchronous SETs under way
 	std::unordered_map<std::string, Load> loads_;  // by the name of the server

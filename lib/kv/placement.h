@@ -7,6 +7,9 @@
 // server joins, it takes an equal share of keys from each other server; when one leaves, its keys
 // spread over all others. No other key moves.
 //
+// The members of a cluster place slots instead of keys: a key belongs to the slot that the first
+// bits of its hash select, and the slot to the server with the highest score for it.
+//
 // Threads: any; pure functions.
 #pragma once
 
@@ -17,6 +20,7 @@
 
 #include "lib/async/socket.h"
 #include "lib/kv/hash.h"
+#include "lib/kv/state/ownership.h"
 
 namespace verbena::kv {
 
@@ -44,6 +48,16 @@ template <class Servers> std::size_t owner_of(const Servers& servers, std::strin
 		}
 	}
 	return best;
+}
+
+// The slot of a key.
+inline std::size_t slot_of(std::string_view key) { return hash_of(key) >> 54; }
+static_assert(slot_count == std::size_t{1} << (64 - 54));
+
+// The index of the member that has the slot; `members` is not empty.
+template <class Members> std::size_t owner_of_slot(const Members& members, std::size_t slot) {
+	const char number[] = {static_cast<char>(slot & 0xff), static_cast<char>(slot >> 8)};
+	return owner_of(members, std::string_view(number, sizeof number));
 }
 
 }  // namespace verbena::kv

@@ -38,6 +38,26 @@ TEST(Placement, JoiningAndLeavingMoveOnlyTheShareOfThatServer) {
 	EXPECT_NEAR(moved, keys / 4, keys / 40);
 }
 
+TEST(Placement, KeysSpreadOverTheSlotsAndSlotsOverTheMembers) {
+	std::map<std::size_t, int> keys_of_slot, slots_of_member;
+	for (int i = 0; i < keys; ++i) ++keys_of_slot[slot_of(key_of(i))];
+	EXPECT_EQ(keys_of_slot.size(), slot_count);
+	EXPECT_EQ(keys_of_slot.rbegin()->first, slot_count - 1);
+	const Servers members{"a:7472", "b:7472", "c:7472"};
+	for (std::size_t slot = 0; slot < slot_count; ++slot) ++slots_of_member[owner_of_slot(members, slot)];
+	for (const auto& [member, have] : slots_of_member) EXPECT_NEAR(have, 341, 60) << member;
+}
+
+// Servers and clients of all versions must agree.
+TEST(Placement, TheSlotOfAKeyAndItsOwnerAreThoseOfEveryVersion) {
+	EXPECT_EQ(slot_of("key"), 751u);
+	EXPECT_EQ(slot_of("another key"), 588u);
+	const Servers members{"a:1", "b:2", "c:3"};
+	std::string owners;
+	for (const std::size_t slot : {0, 1, 255, 256, 512, 1023}) owners += members[owner_of_slot(members, slot)][0];
+	EXPECT_EQ(owners, "bbaacb");
+}
+
 TEST(Placement, AServerNameAlwaysHasAPort) {
 	EXPECT_EQ(server_name("a", 7472).value(), "a:7472");
 	EXPECT_EQ(server_name("a:1", 7472).value(), "a:1");

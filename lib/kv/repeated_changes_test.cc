@@ -38,14 +38,16 @@ protected:
 		return ours;
 	}
 	// Sends a request and returns the status of its answer; nothing if the connection ends.
-	std::optional<Status> ask(channel::Channel& raw, const std::vector<std::byte>& request) {
-		std::optional<Status> status;
-		loop_.complete([](channel::Channel& raw, Bytes request, std::optional<Status>& status) -> Task<void> {
+	std::optional<Status> ask(
+		channel::Channel& raw, const std::vector<std::byte>& request, std::uint64_t* version = nullptr) {
+		std::optional<Answer> answer;
+		loop_.complete([](channel::Channel& raw, Bytes request, std::optional<Answer>& answer) -> Task<void> {
 			co_await raw.send(request);
-			const auto answer = co_await raw.receive();
-			if (answer) status = Answers(answer->bytes()).next().value().header.status;
-		}(raw, request, status));
-		return status;
+			const auto message = co_await raw.receive();
+			if (message) answer = Answers(message->bytes()).next().value();
+		}(raw, request, answer));
+		if (version != nullptr && answer) *version = answer->version;
+		return answer ? std::optional(answer->header.status) : std::nullopt;
 	}
 	std::string value() {
 		const Value found = store_->get("key");
@@ -70,6 +72,32 @@ TEST_F(Repeated, ADelThatRemovedItsKeyHasDoneSoStill) {
 	EXPECT_TRUE(store_->set("key", bytes_of("two")));
 	EXPECT_EQ(ask(*raw, change(Operation::remove, 1, 1, "")), Status::good);
 	EXPECT_EQ(value(), "two");
+}
+
+// A CAS that was sent again reported the version 0.
+TEST_F(Repeated, ARepeatedCompareAndSetHasTheVersionThatItHasMade) {
+	const auto first = connect_as(client_id), second = connect_as(client_id);
+	const auto compare_and_set = [](std::uint64_t order, std::uint64_t expected) {
+		std::vector<std::byte> request;
+		append(request,
+			with_id(with_version({.operation = Operation::set, .key_length = 3, .number = 7, .value_length = 3})));
+		const ChangeId id{.order = order, .settled = 1};
+		append(request, bytes_of(id));
+		append(request, std::as_bytes(std::span(&expected, 1)));
+		append(request, bytes_of("key"));
+		append(request, bytes_of("one"));
+		return request;
+	};
+	std::uint64_t made = 0, again = 0;
+	EXPECT_EQ(ask(*first, compare_and_set(1, 0), &made), Status::good);
+	EXPECT_EQ(made, store_->get("key").version());
+	EXPECT_GT(made, 0u);
+	EXPECT_TRUE(store_->set("key", bytes_of("of another client")));
+	EXPECT_EQ(ask(*second, compare_and_set(1, 0), &again), Status::good);
+	EXPECT_EQ(again, made);
+	EXPECT_EQ(value(), "of another client");
+	EXPECT_EQ(ask(*second, compare_and_set(2, made), &again), Status::changed);
+	EXPECT_EQ(again, store_->get("key").version());
 }
 
 TEST_F(Repeated, ALateCopyOfASettledChangeIsRefused) {

@@ -27,6 +27,7 @@ std::string_view word_of(Status result) {
 		case Status::place: return "place";
 		case Status::remote: return "remote";
 		case Status::index: return "index";
+		case Status::moved: return "moved";
 		case Status::busy: return "busy";
 		case Status::changed: return "changed";
 		case Status::disk: return "disk";

@@ -29,6 +29,7 @@ Running Route::keep_connected(Nanoseconds patience) {
 	while (!closing_ && !left_) {
 		ClientOptions options = options_;
 		options.id = id_;
+		options.of_cluster = session_.members() != nullptr;
 		auto connecting = session_.connect(options, name_, patience);
 		auto opened = co_await std::move(connecting);
 		Nanoseconds pause = 0;
@@ -113,24 +114,31 @@ void Route::submit(Call& call) {
 void Route::submit_waiting() {
 	async::List<async::Waiter> now;
 	now.splice(waiting_);
-	while (auto* const call = static_cast<Call*>(now.pop_front())) submit(*call);
+	while (auto* const call = static_cast<Call*>(now.pop_front())) {
+		if (owner_.is_placed(*call, *this) || !call->attempts_.may_move()) submit(*call);
+		else place_again(*call);
+	}
 }
 
-// The connection was lost, or the server was busy.
+// Another route takes the call, with an id of its own.
+void Route::place_again(Call& call) {
+	call.ordered_.unlink();
+	call.ordered_.order = 0;
+	owner_.place_again(call);
+}
+
+// The connection was lost, or the server was busy or is not that of the key.
 void Route::take_back(Call& call) {
 	call.submitted_ = false;
 	call.client_ = nullptr;
 	call.fetched_ = {};
 	if (closing_ || (!how_.retry && !call.attempts_.not_executed()) || (left_ && !call.attempts_.may_move()))
 		return call.finish(Error::lost, session_.loop());
-	if (left_) {
-		call.ordered_.unlink();
-		call.ordered_.order = 0;
-		return owner_.place_again(call);
-	}
+	if (left_) return place_again(call);
 	++retries_;
 	waiting_.push_back(call);
-	if (client_ != nullptr && !client_->lost()) session_.loop().schedule(*this, session_.loop().now() + busy_pause);
+	if (client_ != nullptr && !client_->lost() && !Timer::scheduled())
+		session_.loop().schedule(*this, session_.loop().now() + busy_pause);
 }
 
 void Route::expired(Call& call) {
@@ -144,8 +152,25 @@ void Route::expired(Call& call) {
 
 void Route::leave() {
 	left_ = true;
-	if (client_ != nullptr) return client_->close_when_done();
+	departed_ = session_.loop().now();
+	if (client_ != nullptr) {
+		client_->close_when_done();
+		watch_departed();
+		return;
+	}
 	while (auto* const call = static_cast<Call*>(waiting_.pop_front())) take_back(*call);
+}
+
+// A server that has left because it hangs answers nothing that it still has.
+Running Route::watch_departed() {
+	while (client_ != nullptr && !client_->lost()) {
+		const Nanoseconds now = session_.loop().now(), heard = std::max(client_->heard(), departed_);
+		if (now >= heard + silence_max) {
+			client_->give_up();
+			co_return;
+		}
+		co_await session_.loop().sleep_until(heard + silence_max);
+	}
 }
 
 void Route::close() {

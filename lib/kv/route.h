@@ -31,8 +31,11 @@ public:
 	public:
 		// connected() or tried() has changed.
 		virtual void route_changed() = 0;
-		// The server of this call has left; the call was not sent, or may be sent elsewhere.
+		// The server of this call has left or has lost its key; the call was not sent, or may be
+		// sent elsewhere.
 		virtual void place_again(Call& call) = 0;
+		// Whether this route leads to the server of this call.
+		virtual bool is_placed(const Call& call, const Route& route) const = 0;
 
 	protected:
 		~Owner() = default;
@@ -45,6 +48,8 @@ public:
 
 	// Takes a call, which waits if there is no connection.
 	void start(Call& call);
+	// Sends the calls that wait, or gives them back if their keys have other servers now.
+	void submit_waiting();
 	// The server is no member any more: calls under way may end, no further ones come.
 	void leave();
 	// True once such a route has neither calls nor a connection.
@@ -68,8 +73,9 @@ private:
 	friend class Running;
 	Running keep_connected(Nanoseconds patience);
 	Running retire(std::unique_ptr<Client> client);
+	Running watch_departed();
 	void submit(Call& call);
-	void submit_waiting();
+	void place_again(Call& call);
 	void take_back(Call& call) override;
 	// If the server has been silent for a second or more, the connection is given up.
 	void expired(Call& call) override;
@@ -99,6 +105,7 @@ private:
 	Sweeper sweeper_{*this};
 	std::uint64_t last_order_ = 0;
 	bool tried_ = false, left_ = false, closing_ = false, ended_ = false;
+	Nanoseconds departed_ = 0;  // the time of leave()
 	std::string reason_;
 	std::uint64_t connects_ = 0, retries_ = 0;
 	ClientCounters retired_counters_;

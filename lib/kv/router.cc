@@ -71,11 +71,20 @@ void Router::adopt(const std::vector<std::string>& names, Nanoseconds patience) 
 	std::ranges::move(routes_, std::back_inserter(departed_));
 	names_ = names;
 	routes_ = std::move(routes);
+	place_slots();
 	for (std::size_t i = before; i < departed_.size(); ++i) departed_[i]->leave();
+	for (const auto& route : routes_) route->submit_waiting();
 	async::List<async::Waiter> again;
 	again.splice(homeless_);
 	while (auto* const call = static_cast<Call*>(again.pop_front())) place_again(*call);
 	route_changed();
+}
+
+void Router::place_slots() {
+	route_of_slot_.clear();
+	if (session_.members() == nullptr || routes_.empty()) return;
+	for (std::size_t slot = 0; slot < slot_count; ++slot)
+		route_of_slot_.push_back(routes_[owner_of_slot(names_, slot)].get());
 }
 
 Running Router::follow_members() {
@@ -87,6 +96,7 @@ Running Router::follow_members() {
 
 Route* Router::route_of(std::string_view key) const {
 	if (routes_.size() == 1) return routes_.front().get();
+	if (!route_of_slot_.empty()) return route_of_slot_[slot_of(key)];
 	return routes_.empty() ? nullptr : routes_[owner_of(names_, key)].get();
 }
 

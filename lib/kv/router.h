@@ -105,6 +105,7 @@ private:
 	Route* route_of(std::string_view key) const;
 	Route* route_for(const Call& call) const;
 	void adopt(const std::vector<std::string>& names, Nanoseconds patience);
+	void place_slots();
 	Running follow_members();
 
 	void start(Call& call) override;
@@ -112,12 +113,14 @@ private:
 	void expired(Call& call) override;
 	void route_changed() override;
 	void place_again(Call& call) override;
+	bool is_placed(const Call& call, const Route& route) const override { return route_for(call) == &route; }
 
 	Session& session_;
 	ClientOptions options_;
 	RouterOptions how_;
 	std::vector<std::string> names_;  // sorted
 	std::vector<std::unique_ptr<Route>> routes_;  // one for each name
+	std::vector<Route*> route_of_slot_;  // empty for a fixed list
 	std::vector<std::unique_ptr<Route>> departed_;  // their servers are no members any more
 	async::List<async::Waiter> homeless_;  // calls while there is no server at all
 	async::List<async::Waiter> opening_;  // open(), until a route changes

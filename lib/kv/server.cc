@@ -98,7 +98,12 @@ Task<std::string> Connection::greet() {
 		.message_max = options_.message_max,
 		.lease_ms = options_.lease_ms,
 		.identity = sessions_.identity(),
-		.features = feature_scan | (facts_ == nullptr ? 0 : feature_info)};
+		.features =
+			server_features | (facts_ == nullptr ? 0 : feature_info) | (changes_.of_cluster() ? feature_cluster : 0)};
+	// A client of an earlier version does not know that a key may have moved. It reports that this
+	// server has another version.
+	const bool outdated = theirs && changes_.of_cluster() && (theirs->features & feature_cluster) == 0;
+	if (outdated) ours.version = protocol_version + 1;
 	if (theirs && theirs->eager_max > 0) ours.eager_max = eager_max_ = theirs->eager_max;
 	if (theirs && theirs->message_max > 0) outbox_.limit(std::max(theirs->message_max, 1024u));
 	if (theirs && theirs->client != 0) {
@@ -111,6 +116,7 @@ Task<std::string> Connection::greet() {
 	if (!theirs)
 		co_return "a client speaks another version of the protocol; this server speaks version " +
 			std::to_string(protocol_version) + ", so client and server must be of one release";
+	if (outdated) co_return "a client of an earlier version, which does not know the rules of a cluster, was refused";
 	co_return std::string();
 }
 
@@ -175,7 +181,7 @@ void Connection::scan(const Request& request) {
 	std::vector<std::byte> page = begin_page();
 	std::size_t keys = 0;
 	const auto see = [&](std::string_view key) {
-		if (key.starts_with(prefix)) {
+		if (key.starts_with(prefix) && changes_.standing(key) == Standing::owner) {
 			append_key(page, key);
 			++keys;
 		}
@@ -193,7 +199,9 @@ void Connection::info(std::uint32_t number) {
 
 // Answers a GET at once, or begins or queues its rendezvous.
 void Connection::get(const RequestHeader& header, bool versioned, std::string_view key) {
-	Value value = store_.get(key, channel_->loop().now());
+	const Standing standing = changes_.standing(key);
+	if (standing == Standing::other) return answer(header.number, Status::moved);
+	Value value = standing == Standing::owner ? store_.get(key, channel_->loop().now()) : Value();
 	if (!value) return answer(header.number, Status::missing);
 	if (index_) store_.publish(key, value);
 	const bool direct = channel_->direct();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/boot_time.h"
 #include "base/random.h"
 #include "lib/kv/fault_report.h"
 #include "lib/kv/placement.h"
@@ -68,6 +69,8 @@ channel::Described describe(const ServiceOptions& options) {
 std::expected<void, std::string> Service::start() {
 	const Settings& settings = options_.settings;
 	if (options_.evict && !options_.data.empty()) return std::unexpected("a cache that evicts keeps no journal");
+	if (options_.join && (!options_.data.empty() || settings.one_sided > 0))
+		return std::unexpected("a member of a cluster has neither a journal nor one-sided GETs");
 	started_ = monotonic_now();
 	counters_.meter.timed = options_.timed;
 	if (options_.wish.device.empty()) options_.wish.device = lib::device_at(options_.where.get());
@@ -90,7 +93,8 @@ std::expected<void, std::string> Service::start() {
 	store_->begin_versions(options_.data.empty() ? wall_now() : 0);
 	if (options_.data.empty()) sessions_ = std::make_unique<Sessions>(secure_random<std::uint64_t>() | 1);
 	else if (auto opened = open_journal(); !opened) return opened;
-	changes_ = std::make_unique<Changes>(io_, *store_, *sessions_, session_journal_.get());
+	if (options_.join) member_ = std::make_unique<Member>(*store_, options_.join_lease_s);
+	changes_ = std::make_unique<Changes>(io_, *store_, *sessions_, session_journal_.get(), member_.get());
 	auto listener = async::listen(setup_, options_.where);
 	if (!listener) return std::unexpected(listener.error());
 	const channel::AcceptorOptions accepting = acceptor_options(options_);
@@ -104,12 +108,20 @@ std::expected<void, std::string> Service::start() {
 	acceptor_->start();
 	io_.spawn(keep_counts());
 	io_.spawn(end_lives());
-	if (!options_.join) return {};
 	// Join last: clients connect as soon as they see the name, so the port must be open.
+	return options_.join ? join() : std::expected<void, std::string>();
+}
+
+std::expected<void, std::string> Service::join() {
 	auto name = server_name(options_.name, port());
 	if (!name) return std::unexpected(name.error());
 	options_.name = std::move(*name);
-	auto joined = discovery::Registration::make(*options_.join, options_.name, options_.join_lease_s);
+	member_->begin(options_.name);
+	io_.spawn(drop_lost_keys());
+	auto joined = discovery::Registration::make(
+		*options_.join, options_.name, options_.join_lease_s, [this](discovery::Look look) {
+			io_.post([this, look = std::move(look)] { member_->handle_look(look, boot_now()); });
+		});
 	if (!joined) return std::unexpected(joined.error());
 	registration_ = std::move(*joined);
 	return {};
@@ -137,7 +149,7 @@ Facts Service::facts() const {
 	const Arena& arena = store_->arena();
 	Facts facts{.version = options_.version,
 		.identity = sessions_->identity(),
-		.features = feature_info | feature_scan,
+		.features = feature_info | server_features | (member_ ? feature_cluster : 0),
 		.uptime = monotonic_now() - started_,
 		.clients = counts_.clients.load(std::memory_order_relaxed),
 		.clients_peak = counts_.clients_peak.load(std::memory_order_relaxed),
@@ -164,6 +176,7 @@ Facts Service::facts() const {
 		.waiting_bytes = store_->waiting_bytes(),
 		.commits = changes_->commits()};
 	if (journal_) facts.journal_failure = journal_->failure();
+	if (member_) facts.member = member_->facts();
 	return facts;
 }
 
@@ -233,6 +246,7 @@ Task<void> Service::keep_counts() {
 		counts_.keys.store(store_->size(), std::memory_order_relaxed);
 		counts_.used_bytes.store(store_->used(), std::memory_order_relaxed);
 		if (journal_) report_journal();
+		if (member_) member_->handle_time(boot_now());
 		sessions_->expire(io_.now());
 		store_->charge(message_bytes_beyond_free() + sessions_->bytes());
 		counts_.registrations.store(transports_.registrations(), std::memory_order_relaxed);
@@ -245,6 +259,14 @@ Task<void> Service::end_lives() {
 	while (true) {
 		if (changes_->expire()) co_await async::NextTurn(io_);
 		else co_await io_.sleep_for(life_interval);
+	}
+}
+
+// The clients are served between the steps of a walk.
+Task<void> Service::drop_lost_keys() {
+	while (true) {
+		if (member_->drop_some()) co_await async::NextTurn(io_);
+		else co_await io_.sleep_for(count_interval);
 	}
 }
 

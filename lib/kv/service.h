@@ -36,9 +36,13 @@ struct ServiceOptions {
 	Settings settings;    // `memory` is the budget of the process (Budget)
 	ServerOptions server;
 	Nanoseconds spin = 50'000;  // time that the serving thread polls before it sleeps
-	std::optional<discovery::EtcdPrefix> join;  // the prefix that this server joins while it runs
+	// The prefix that this server joins while it runs. It is then a member of a cluster, which is a
+	// cache (member.h): without `data`, and without Settings::one_sided.
+	std::optional<discovery::EtcdPrefix> join;
 	std::string name;     // the host:port by which clients of the prefix connect
-	std::uint32_t join_lease_s = 5;  // seconds until a crashed server stops being a member
+	// Seconds for which a member may answer after it has reached etcd, and after which a crashed
+	// one is no member any more. It should be the same for all members.
+	std::uint32_t join_lease_s = 5;
 	std::string data;     // folder of the journal; empty: nothing is durable
 	bool salvage = false;  // start without the damaged records of the journal
 	// A SET that finds no room evicts other keys. Not together with `data`, which keeps every key.
@@ -99,6 +103,8 @@ private:
 	async::Task<void> close_all();
 	async::Task<void> keep_counts();
 	async::Task<void> end_lives();
+	async::Task<void> drop_lost_keys();
+	std::expected<void, std::string> join();
 	std::expected<void, std::string> open_journal();
 	void report_journal();
 	std::function<channel::RcTransport&(const async::Address&)> transport_at();
@@ -115,6 +121,7 @@ private:
 	std::unique_ptr<Sessions> sessions_;
 	std::unique_ptr<SessionJournal> session_journal_;
 	std::unique_ptr<Store> store_;
+	std::unique_ptr<Member> member_;  // null without `join`
 	std::unique_ptr<Changes> changes_;
 	Nanoseconds started_ = 0;
 	std::uint64_t clients_failed_ = 0;

@@ -22,7 +22,11 @@ ChangeSession::Fate ChangeSession::fate_of(std::uint64_t order) const {
 	return ranges_.size() < ranges_max || (newest && ranges_.back().last + 1 == order) ? Fate::fresh : Fate::crowded;
 }
 
-void ChangeSession::keep(std::uint64_t order) {
+void ChangeSession::keep(std::uint64_t order, std::uint64_t version) {
+	if (version != 0) {
+		if (versions_.size() == versions_max) versions_.erase(versions_.begin());
+		versions_.insert(std::ranges::lower_bound(versions_, order, {}, &Version::order), {order, version});
+	}
 	if (!ranges_.empty() && ranges_.back().last + 1 == order) {
 		ranges_.back().last = order;
 		return;
@@ -42,7 +46,13 @@ void ChangeSession::keep(std::uint64_t order) {
 	}
 }
 
+std::uint64_t ChangeSession::version_of(std::uint64_t order) const {
+	const auto at = std::ranges::lower_bound(versions_, order, {}, &Version::order);
+	return at != versions_.end() && at->order == order ? at->version : 0;
+}
+
 void ChangeSession::undo(std::uint64_t order) {
+	std::erase_if(versions_, [&](const Version& each) { return each.order == order; });
 	const auto at = ranges_.begin() + (range_at(order) - ranges_.cbegin());
 	if (order < settled_ || at == ranges_.end() || at->first > order) return;
 	const Range before{at->first, order - 1};
@@ -58,6 +68,8 @@ void ChangeSession::undo(std::uint64_t order) {
 void ChangeSession::settle(std::uint64_t below) {
 	if (below <= settled_) return;
 	settled_ = below;
+	if (!versions_.empty())
+		versions_.erase(versions_.begin(), std::ranges::lower_bound(versions_, below, {}, &Version::order));
 	if (ranges_.empty() || ranges_.front().first >= below) return;
 	ranges_.erase(ranges_.begin(), range_at(below));
 	if (!ranges_.empty()) ranges_.front().first = std::max(ranges_.front().first, below);
@@ -67,6 +79,10 @@ std::vector<std::byte> ChangeSession::bytes() const {
 	std::vector<std::byte> out;
 	append(out, std::as_bytes(std::span(&settled_, 1)));
 	append(out, std::as_bytes(std::span(ranges_)));
+	if (versions_.empty()) return out;
+	const Range mark{versions_follow, versions_follow};
+	append(out, std::as_bytes(std::span(&mark, 1)));
+	append(out, std::as_bytes(std::span(versions_)));
 	return out;
 }
 
@@ -76,12 +92,20 @@ bool ChangeSession::read(Bytes bytes) {
 	const Bytes rest = bytes.subspan(sizeof settled_);
 	ranges_.resize(rest.size() / sizeof(Range));
 	if (!rest.empty()) std::memcpy(ranges_.data(), rest.data(), rest.size());
+	const auto mark = std::ranges::find(ranges_, versions_follow, &Range::first);
+	versions_.clear();
+	if (mark != ranges_.end())
+		for (auto each = mark + 1; each != ranges_.end(); ++each) {
+			if (!versions_.empty() && each->first <= versions_.back().order) return false;
+			versions_.push_back({.order = each->first, .version = each->last});
+		}
+	ranges_.erase(mark, ranges_.end());
 	std::uint64_t after = settled_;  // the least order that the next range may begin with
 	for (const Range& range : ranges_) {
 		if (range.first < after || range.last < range.first || range.last > ~std::uint64_t{0} - 2) return false;
 		after = range.last + 2;
 	}
-	return ranges_.size() <= ranges_max;
+	return ranges_.size() <= ranges_max && versions_.size() <= versions_max;
 }
 
 ChangeSession& Sessions::enter(std::uint64_t client) {
@@ -102,7 +126,7 @@ void Sessions::leave(ChangeSession& session, Nanoseconds now) {
 	session.left_ = now;
 	idle_.push_back(session);
 	++idle_count_;
-	idle_ranges_ += session.ranges();
+	idle_ranges_ += session.entries();
 	while (idle_count_ > limits_.sessions || idle_ranges_ > limits_.ranges) {
 		if (!std::exchange(forgot_any_, true)) changed_.push_back(0);
 		forget(idle_.front());
@@ -113,17 +137,17 @@ void Sessions::stop_idling(ChangeSession& session) {
 	if (!session.linked()) return;
 	session.unlink();
 	--idle_count_;
-	idle_ranges_ -= session.ranges();
+	idle_ranges_ -= session.entries();
 }
 
 void Sessions::expire(Nanoseconds now) {
 	while (!idle_.empty() && idle_.front().left_ + idle <= now) forget(idle_.front());
 }
 
-void Sessions::keep(ChangeSession& session, std::uint64_t order) {
-	room_ -= session.ranges_.capacity();
-	session.keep(order);
-	room_ += session.ranges_.capacity();
+void Sessions::keep(ChangeSession& session, std::uint64_t order, std::uint64_t version) {
+	room_ -= session.room();
+	session.keep(order, version);
+	room_ += session.room();
 	note(session);
 }
 
@@ -132,11 +156,11 @@ void Sessions::undo(std::uint64_t client, std::uint64_t order) {
 	if (found == sessions_.end()) return;
 	ChangeSession& session = *found->second;
 	const bool idle = session.linked();
-	if (idle) idle_ranges_ -= session.ranges();
-	room_ -= session.ranges_.capacity();
+	if (idle) idle_ranges_ -= session.entries();
+	room_ -= session.room();
 	session.undo(order);
-	room_ += session.ranges_.capacity();
-	if (idle) idle_ranges_ += session.ranges();
+	room_ += session.room();
+	if (idle) idle_ranges_ += session.entries();
 	note(session);
 }
 
@@ -148,7 +172,7 @@ void Sessions::forget(ChangeSession& session) {
 	const std::uint64_t client = session.client_;
 	stop_idling(session);
 	note(session);
-	room_ -= session.ranges_.capacity();
+	room_ -= session.room();
 	sessions_.erase(client);
 }
 
@@ -170,9 +194,9 @@ void Sessions::written() {
 bool Sessions::restore(std::uint64_t client, Bytes bytes, Nanoseconds now) {
 	if (client == 0) return forgot_any_ = true;
 	ChangeSession& session = enter(client);
-	room_ -= session.ranges_.capacity();
+	room_ -= session.room();
 	const bool good = session.read(bytes);
-	room_ += session.ranges_.capacity();
+	room_ += session.room();
 	leave(session, now);
 	return good;
 }

@@ -6,6 +6,7 @@
 // A session outlives its client's connections by `idle`, and a client sends nothing again after
 // resend_max, which is shorter. A session keeps only changes that had an effect: a refused SET, or
 // a DEL of a missing key, may be executed again, because its client has not seen the first answer.
+// For a change whose answer has a version, it also keeps that.
 //
 // Threads: any one at a time; no I/O, and time is an argument.
 // Lifetime: a ChangeSession is valid between enter() and leave().
@@ -31,6 +32,9 @@ class ChangeSession : public async::Linked {
 public:
 	// The executed orders, as ranges: the most that one session has.
 	static constexpr std::size_t ranges_max = 4096;
+	// The most versions that one session has: those of its latest changes. A client with more
+	// unsettled changes than it may have under way does not follow the protocol.
+	static constexpr std::size_t versions_max = 4096;
 
 	enum class Fate : std::uint8_t {
 		fresh,    // execute it
@@ -39,8 +43,11 @@ public:
 		crowded,  // the session cannot hold one more range now
 	};
 	Fate fate_of(std::uint64_t order) const;
-	// Records that this change was executed; its fate was `fresh`.
-	void keep(std::uint64_t order);
+	// Records that this change was executed; its fate was `fresh`. `version` is the one that it has
+	// made, if its answer has that; otherwise 0.
+	void keep(std::uint64_t order, std::uint64_t version = 0);
+	// The version of a change that is done; 0: it is not known.
+	std::uint64_t version_of(std::uint64_t order) const;
 	// Takes keep() back, unless the change is settled. The latest is undone first.
 	void undo(std::uint64_t order);
 	// Forgets the changes below this order; later copies of them are refused.
@@ -50,6 +57,9 @@ public:
 	std::vector<std::byte> bytes() const;
 	bool read(Bytes bytes);
 	std::size_t ranges() const { return ranges_.size(); }
+	// The ranges and versions that it has, and for which it has room.
+	std::size_t entries() const { return ranges_.size() + versions_.size(); }
+	std::size_t room() const { return ranges_.capacity() + versions_.capacity(); }
 	std::uint64_t client() const { return client_; }
 
 private:
@@ -57,12 +67,20 @@ private:
 	struct Range {
 		std::uint64_t first = 0, last = 0;
 	};
+	struct Version {
+		std::uint64_t order = 0, version = 0;
+	};
+	static_assert(sizeof(Version) == sizeof(Range));
+	// In the bytes of a session, a range that cannot be; versions follow it.
+	static constexpr std::uint64_t versions_follow = ~std::uint64_t{0};
+
 	// The first range that ends at `order` or later.
 	std::vector<Range>::const_iterator range_at(std::uint64_t order) const;
 
 	std::uint64_t client_ = 0;
 	std::uint64_t settled_ = 0;
 	std::vector<Range> ranges_;  // ascending, with gaps between them
+	std::vector<Version> versions_;  // by order, ascending
 	std::uint32_t connections_ = 0;
 	Nanoseconds left_ = 0;  // when the last connection ended
 	bool changed_ = false;  // listed in Sessions::changed_
@@ -71,7 +89,8 @@ private:
 class Sessions {
 public:
 	static constexpr Nanoseconds idle = 300'000'000'000;
-	// The most that sessions without a connection may be, and may have together.
+	// The most that sessions without a connection may be, and may have together: `ranges` limits
+	// ChangeSession::entries().
 	struct Limits {
 		std::size_t sessions = 65'536, ranges = 262'144;
 	};
@@ -89,7 +108,7 @@ public:
 	void expire(Nanoseconds now);
 
 	// Records a change; see ChangeSession::keep().
-	void keep(ChangeSession& session, std::uint64_t order);
+	void keep(ChangeSession& session, std::uint64_t order, std::uint64_t version = 0);
 	// Takes this back; see ChangeSession::undo().
 	void undo(std::uint64_t client, std::uint64_t order);
 	std::size_t size() const { return sessions_.size(); }
@@ -120,7 +139,7 @@ private:
 	std::unordered_map<std::uint64_t, std::unique_ptr<ChangeSession>> sessions_;
 	async::List<ChangeSession> idle_;  // without a connection, the oldest first
 	std::size_t idle_count_ = 0, idle_ranges_ = 0;
-	std::size_t room_ = 0;  // the ranges for which all sessions have room
+	std::size_t room_ = 0;  // the sum of ChangeSession::room()
 	std::vector<std::uint64_t> changed_;  // clients for for_each_changed()
 	bool forgot_any_ = false;
 };

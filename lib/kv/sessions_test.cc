@@ -83,6 +83,38 @@ TEST(ChangeSession, ItAgreesWithASetOfOrders) {
 	}
 }
 
+TEST(ChangeSession, AVersionIsKnownUntilItsChangeIsSettledOrUndone) {
+	ChangeSession session;
+	session.keep(3, 30);
+	session.keep(1, 10);
+	session.keep(2);
+	session.keep(4, 40);
+	for (const bool is_copy : {false, true}) {
+		ChangeSession copy;
+		ASSERT_TRUE(copy.read(session.bytes()));
+		const ChangeSession& known = is_copy ? copy : session;
+		EXPECT_EQ(known.version_of(1), 10u);
+		EXPECT_EQ(known.version_of(2), 0u) << "its answer had none";
+		EXPECT_EQ(known.version_of(3), 30u);
+		EXPECT_EQ(known.fate_of(4), Fate::done);
+	}
+	session.undo(4);
+	session.settle(3);
+	EXPECT_EQ(session.version_of(1), 0u);
+	EXPECT_EQ(session.version_of(3), 30u);
+	EXPECT_EQ(session.version_of(4), 0u);
+	EXPECT_EQ(session.entries(), 2u) << "a range and a version";
+}
+
+TEST(ChangeSession, AClientThatSettlesNothingHasABoundedNumberOfVersions) {
+	ChangeSession session;
+	for (std::uint64_t order = 1; order <= ChangeSession::versions_max + 10; ++order) session.keep(order, order);
+	EXPECT_EQ(session.entries(), 1 + ChangeSession::versions_max);
+	EXPECT_EQ(session.version_of(10), 0u);
+	EXPECT_EQ(session.version_of(11), 11u);
+	EXPECT_EQ(session.fate_of(1), Fate::done);
+}
+
 TEST(ChangeSession, BytesThatAreNoSessionAreRefused) {
 	ChangeSession session;
 	session.keep(4);
@@ -91,6 +123,12 @@ TEST(ChangeSession, BytesThatAreNoSessionAreRefused) {
 	EXPECT_TRUE(ChangeSession().read(bytes));
 	EXPECT_FALSE(ChangeSession().read(Bytes(bytes).first(bytes.size() - 1)));
 	bytes[8] = std::byte{10};  // the first range now ends before it begins
+	EXPECT_FALSE(ChangeSession().read(bytes));
+	session.keep(11, 5);
+	session.keep(12, 6);
+	bytes = session.bytes();
+	EXPECT_TRUE(ChangeSession().read(bytes));
+	bytes[bytes.size() - 16] = std::byte{11};  // two versions of one change
 	EXPECT_FALSE(ChangeSession().read(bytes));
 }
 

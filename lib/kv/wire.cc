@@ -139,6 +139,7 @@ std::expected<Answer, Malformed> Answers::next() {
 		case Status::full:
 		case Status::too_large:
 		case Status::unsupported:
+		case Status::moved:
 		case Status::busy:
 		case Status::changed:
 		case Status::disk:

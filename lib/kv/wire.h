@@ -71,8 +71,9 @@ struct Hello {
 	// Server: a random number of its content. It is new when the server starts without the content
 	// of an earlier one.
 	std::uint64_t identity = 0;
-	// Server: the operations that it knows beyond those of the first servers of this version
-	// (feature_info, ...). A client asks no server for an operation that it does not know.
+	// Server: operations that it knows beyond those of the first servers of this version, and its
+	// kind (feature_info, ...). A client asks no server for an operation that it does not know.
+	// Client: feature_cluster.
 	std::uint64_t features = 0;
 	std::uint64_t reserved = 0;
 
@@ -82,9 +83,14 @@ struct Hello {
 static_assert(sizeof(Hello) == Hello::bytes);
 
 // The bits of Hello::features, and their names.
-inline constexpr std::uint64_t feature_info = 1, feature_scan = 2;
+inline constexpr std::uint64_t feature_info = 1, feature_scan = 2, feature_ttl = 4;
+// Server: it is a member of a cluster, which is a cache, and answers for its slots only
+// (state/ownership.h). Client: it knows Status::moved.
+inline constexpr std::uint64_t feature_cluster = 8;
+// The features of each server of this version.
+inline constexpr std::uint64_t server_features = feature_scan | feature_ttl;
 inline constexpr std::pair<std::uint64_t, std::string_view> feature_names[] = {
-	{feature_info, "info"}, {feature_scan, "scan"}};
+	{feature_info, "info"}, {feature_scan, "scan"}, {feature_ttl, "ttl"}, {feature_cluster, "cluster-cache"}};
 
 inline Bytes bytes_of(const Hello& hello) { return std::as_bytes(std::span(&hello, 1)); }
 // Reads the greeting of the peer, which must be that of `side`.
@@ -163,6 +169,7 @@ enum class Status : std::uint8_t {
 	place = 5,        // set_write: where the client shall write; the request goes on
 	remote = 6,       // get: where the client shall read, under a lease
 	index = 7,        // index: the area and its shape
+	moved = 8,        // not executed: another member of the cluster has the key's slot
 	busy = 9,         // not executed; the client asks again later
 	changed = 10,     // a change whose key has another version than expected; nothing changed
 	disk = 11,        // the server could not write the change to its disk; nothing changed
@@ -195,8 +202,7 @@ static_assert(sizeof(AnswerHeader) == AnswerHeader::bytes);
 struct Answer {
 	AnswerHeader header;
 	// The version that was read, that the change has made, or that is there instead of the expected
-	// one. 0: the key is missing; or, of a change, it was executed before and its version is not
-	// known.
+	// one. 0: the key is missing; or a change was executed before and its version is not known.
 	std::uint64_t version = 0;
 	Bytes value;          // Status::good, to a GET, SCAN or INFO
 	RemoteMemory remote;  // Status::place, remote and index

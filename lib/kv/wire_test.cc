@@ -279,7 +279,7 @@ TEST(KvWire, AnAnswerCarriesAValueOrItsRemoteAddress) {
 	EXPECT_TRUE(answers.done());
 
 	std::vector<std::byte> bad;
-	append(bad, AnswerHeader{.status = static_cast<Status>(8)});
+	append(bad, AnswerHeader{.status = static_cast<Status>(14)});
 	EXPECT_EQ(Answers(bad).next().error(), Malformed::status);
 }
 

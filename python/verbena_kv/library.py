@@ -57,6 +57,24 @@ class Op(Structure):
     )
 
 
+class Cursor(Structure):
+    """The structure kv_cursor; all bytes 0: the begin."""
+
+    _fields_ = (
+        ("server", c_ulonglong),
+        ("walk", c_ulonglong),
+        ("position", c_ulonglong),
+        ("done", c_int),
+        ("reserved", c_int),
+    )
+
+
+class KeyText(Structure):
+    """The structure kv_key."""
+
+    _fields_ = (("key", c_void_p), ("key_length", c_size_t))
+
+
 FUNCTIONS = {
     "kv_open_with": (c_int, (c_char_p, POINTER(Options), POINTER(c_void_p))),
     "kv_close": (c_int, (c_void_p,)),
@@ -72,6 +90,10 @@ FUNCTIONS = {
     "kv_cas": (c_int, (c_void_p, c_char_p, c_size_t, c_void_p, c_size_t, POINTER(c_ulonglong))),
     "kv_deleten": (c_int, (c_void_p, c_char_p, c_size_t)),
     "kv_del_if": (c_int, (c_void_p, c_char_p, c_size_t, POINTER(c_ulonglong))),
+    "kv_scan": (
+        c_int,
+        (c_void_p, POINTER(Cursor), c_char_p, c_size_t, c_size_t, POINTER(POINTER(KeyText)), POINTER(c_size_t)),
+    ),
     "kv_fd": (c_int, (c_void_p,)),
     "kv_release": (None, (c_void_p,)),
     "kv_last_error": (c_char_p, (c_void_p,)),

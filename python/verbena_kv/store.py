@@ -2,13 +2,13 @@
 """The store for programs that wait for each call."""
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from .errors import KvError, Result
-from .library import GET, SET, Key, Op, Options, Source, Value, key_bytes, library, take, ttl_of
+from .library import GET, SET, Cursor, Key, KeyText, Op, Options, Source, Value, key_bytes, library, take, ttl_of
 
 
 class Versioned(NamedTuple):
@@ -137,6 +137,21 @@ class Store:
             op.size, op.kind, op.key, op.key_length = ctypes.sizeof(Op), SET, name, len(name)
             op.value, op.value_length, op.ttl_ms = source.address, source.length, ttl
         self._check(self._library.kv_do(self._open(), ops, len(names)))
+
+    def scan(self, prefix: Key = b"") -> Iterator[bytes]:
+        """Yield the keys that begin with the prefix, in no order; a key may come more than once.
+
+        A key that is there throughout comes. KvError: a server cannot be asked.
+        """
+        name, cursor = key_bytes(prefix), Cursor()
+        keys, count = ctypes.POINTER(KeyText)(), ctypes.c_size_t()
+        while not cursor.done:
+            self._check(
+                self._library.kv_scan(self._open(), cursor, name, len(name), 0, ctypes.byref(keys), ctypes.byref(count))
+            )
+            page = [ctypes.string_at(keys[i].key, keys[i].key_length) for i in range(count.value)]
+            self._library.kv_release(keys)
+            yield from page
 
     def close(self) -> None:
         """Close the connections. Values that were fetched stay valid."""

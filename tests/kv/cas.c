@@ -33,6 +33,10 @@ int main(int argc, char **argv)
 	const int one_sided = strcmp(argv[5], "onesided") == 0;
 	struct kv_options options = {
 		.size = sizeof options, .protocol = one_sided ? "auto" : argv[5], .rendezvous = argv[6], .one_sided = one_sided};
+	if (strcmp(argv[5], "tcp") == 0) {
+		options.protocol = "auto";
+		options.transport = "tcp";
+	}
 	void *store;
 	if (kv_open_with(argv[1], &options, &store) != KV_OK) {
 		fprintf(stderr, "cas: %s\n", kv_last_error(NULL));

@@ -57,6 +57,8 @@ def many(store: Store) -> None:
     assert store.get_many([]) == []
     values = {f"many {i}": b"v" * SIZES[i % 6] for i in range(500)}
     store.set_many(values)
+    assert sorted(store.scan("many ")) == sorted(key.encode() for key in values)
+    assert set(store.scan()) >= {b"many 1", b"\0\xff"} and list(store.scan("no such")) == []
     store.set("brief", b"value", ttl_ms=1)
     while store.get("brief") is not None:
         pass

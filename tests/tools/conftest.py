@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from programs import BUILD, NamespacePair, NotPermitted, Programs
+from programs import BUILD, NamespacePair, NotPermitted, Program, Programs
+from real_etcd import start_etcd
 from refusal import Refuse, compile_refuse
 
 
@@ -18,6 +19,17 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 def shared_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
     """Programs whose results several tests of a module share."""
     yield from made(tmp_path_factory.mktemp("programs"))
+
+
+@pytest.fixture
+def etcd_program(programs: Programs) -> Iterator[tuple[Program, str]]:
+    """A real etcd, and the prefix that the tests use."""
+    yield from start_etcd(programs)
+
+
+@pytest.fixture
+def etcd(etcd_program: tuple[Program, str]) -> str:
+    return etcd_program[1]
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import pytest
 from programs import ROOT, Program, Programs, wait_until
 from test_kv import build_c, client, serve
 from test_kv_disk import limit_files, serve_limited
+from test_kv_faults import CuttingProxy
 
 sys.path.append(str(ROOT / "tests" / "kv"))
 from conditional import Step, search, version_violation
@@ -92,6 +93,18 @@ def test_each_key_is_linearizable_under_compare_and_set(
     program = build_c(programs, ROOT / "tests" / "kv" / "cas.c")
     _, where = serve(programs, "--one-sided", "16M", *(["--data", "store"] if durable else []))
     check({i: programs.start(program, where, i, 1, 3, protocol, form) for i in range(1, 5)})
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_compare_and_set_that_was_sent_again_has_the_version_that_it_has_made(
+    programs: Programs, durable: bool
+) -> None:
+    program = build_c(programs, ROOT / "tests" / "kv" / "cas.c")
+    _, where = serve(programs, *(["--data", "store"] if durable else []))
+    proxy = CuttingProxy(int(where.rpartition(":")[2]), seed=7)
+    check({i: programs.start(program, proxy.where, i, 3, 3, "tcp", "read") for i in range(1, 4)})
+    proxy.close()
+    assert proxy.cut >= 3
 
 
 def test_a_failing_disk_breaks_no_chain_of_versions(programs: Programs) -> None:

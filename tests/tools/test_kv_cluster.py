@@ -10,10 +10,11 @@ import subprocess
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
+from kv_members import facts_of, join, name_of, until_all_slots_have_owners
 from programs import LIMIT_S, Program, Programs, stop, wait_until
+from real_etcd import free_port
 from test_kv import HOST, client, lines, serve
 
 KEYS = 600
@@ -35,53 +36,11 @@ def keys_of(server: Program) -> int:
     return int(found[1])
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-def etcd_program(programs: Programs) -> Iterator[tuple[Program, str]]:
-    """A real etcd, and the prefix that the tests use."""
-    url, peers = (f"http://{HOST}:{free_port()}" for _ in range(2))
-    words = ["--name", "one", "--data-dir", "etcd", "--listen-client-urls", url, "--advertise-client-urls", url]
-    words += ["--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", f"one={peers}"]
-    program = programs.start("etcd", *words, "--log-level", "error", "--unsafe-no-fsync")
-    host, port = url.removeprefix("http://").split(":")
-
-    def answers() -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex((host, int(port))) == 0
-
-    wait_until(answers, "etcd listens", alive=program)
-    yield program, f"etcd://{host}:{port}/kv"
-
-
-@pytest.fixture
-def etcd(etcd_program: tuple[Program, str]) -> str:
-    return etcd_program[1]
-
-
 def ask(prefix: str, path: str, name: str) -> dict[str, object]:
     """Call etcd's JSON interface about the member of this name."""
     url, key = prefix.replace("etcd", "http").removesuffix("/kv"), base64.b64encode(f"/kv/{name}".encode()).decode()
     with urllib.request.urlopen(f"{url}/v3/kv/{path}", json.dumps({"key": key}).encode(), timeout=10) as answer:
         return json.load(answer)  # type: ignore[no-any-return]
-
-
-def name_of(member: Program) -> str:
-    found = re.search(r"joined \S+ as (\S+)", member.out)
-    assert found, member.out
-    return found[1]
-
-
-def join(programs: Programs, prefix: str, *options: object) -> Program:
-    program = programs.start(
-        "kv_server", "--listen", HOST, "--port", 0, "--join", prefix, "--join-lease-s", 1, *options
-    )
-    wait_until(lambda: "joined" in program.out, "it has joined", alive=program)
-    return program
 
 
 def test_each_server_of_a_list_has_its_share(programs: Programs) -> None:
@@ -151,7 +110,7 @@ def test_the_keys_of_a_crashed_member_move_after_its_lease(programs: Programs, e
 
 def test_only_the_keys_of_an_unreachable_member_are_refused(programs: Programs, etcd: str) -> None:
     """The name of one member cannot be resolved; another accepts connections and sends nothing."""
-    join(programs, etcd)
+    until_all_slots_have_owners(programs, [join(programs, etcd)])
     with socket.create_server((HOST, 0)) as mute:
         names = ["no.such.host.invalid:7472", f"{HOST}:{mute.getsockname()[1]}"]
         for name in names:
@@ -167,20 +126,24 @@ def test_only_the_keys_of_an_unreachable_member_are_refused(programs: Programs, 
 def test_a_member_whose_entry_was_deleted_joins_again(programs: Programs, etcd: str) -> None:
     """This happens when another server of the same name leaves."""
     server = join(programs, etcd)
-    ask(etcd, "deleterange", name_of(server))
-    assert client(programs, etcd, "GET key").status == 1, "its entry is deleted"
-    wait_until(lambda: client(programs, etcd, "GET key").status == 0, "it has written its entry again", alive=server)
+    name = name_of(server)
+    assert ask(etcd, "deleterange", name)["deleted"] == "1"
+    wait_until(lambda: ask(etcd, "range", name).get("count") == "1", "it has written its entry again", alive=server)
+    ran = client(programs, etcd, "SET key value", "GET key")
+    assert ran.status == 0 and ran.out == "value\n", ran
 
 
 def test_no_set_fails_because_its_server_leaves_the_prefix_meanwhile(programs: Programs, etcd: str) -> None:
-    """The server keeps running and answers; only its entry in etcd is deleted again and again."""
-    leaving, _ = join(programs, etcd), join(programs, etcd)
-    name = name_of(leaving)
+    """The server keeps running and answers; its entry in etcd is deleted, and it enters again."""
+    members = [join(programs, etcd, "--join-lease-s", 1) for _ in range(2)]
+    until_all_slots_have_owners(programs, members)
+    name = name_of(members[0])
     commands = lines(programs, "many.txt", *(f"SET key{i} {i}" for i in range(150_000)))
     program = programs.start("kv_client", etcd, commands, "--proto", "rndv", "--rndv", "write", "--outstanding", 64)
-    while program.running:
+    for _ in range(3):
         ask(etcd, "deleterange", name)
-        ask(etcd, "put", name)
+        wait_until(lambda: ask(etcd, "range", name).get("count") == "1", "it has entered again")
+        until_all_slots_have_owners(programs, members)
     ran = program.finish()
     assert ran.status == 0, ran
 
@@ -188,8 +151,7 @@ def test_no_set_fails_because_its_server_leaves_the_prefix_meanwhile(programs: P
 def test_a_server_that_joins_while_a_client_works_gets_its_share_and_no_other_key_moves(
     programs: Programs, etcd: str
 ) -> None:
-    for _ in range(3):
-        join(programs, etcd)
+    until_all_slots_have_owners(programs, [join(programs, etcd) for _ in range(3)])
     working = programs.start("kv_client", etcd, stdin=subprocess.PIPE)
 
     def say(words: list[str]) -> None:
@@ -221,6 +183,20 @@ def test_a_server_that_joins_while_a_client_works_gets_its_share_and_no_other_ke
     assert ran.status == 0, ran
     assert got() == [f"new{i}" for i in range(KEYS)]
     assert keys_of(fourth) == len(moved)
+
+
+def test_a_cluster_says_that_it_is_a_cache(programs: Programs, etcd: str) -> None:
+    member = join(programs, etcd)
+    assert "the cluster is a cache" in member.out
+    assert "The cluster is a cache" in re.sub(r"\s+", " ", programs.run("kv_server", "--help").out)
+    facts = facts_of(programs, member)
+    assert "cluster-cache" in facts["features"].split() and facts["cluster_is_a_cache"] == "yes"
+    for words in (("--data", programs.folder / "data"), ("--one-sided", "64M")):
+        ran = programs.run("kv_server", "--listen", HOST, "--port", 0, "--join", etcd, *words)
+        assert ran.status == 2 and "is a cache" in ran.err, ran
+    where = name_of(member)
+    ran = client(programs, where, "GET key", "SET key value")
+    assert ran.status == 1 and "etcd prefix" in ran.err, ran
 
 
 def test_a_server_that_joins_needs_a_name_that_clients_can_reach(programs: Programs, etcd: str) -> None:

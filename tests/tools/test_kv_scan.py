@@ -3,8 +3,9 @@
 
 from pathlib import Path
 
-from programs import Programs, wait_until
-from test_kv import HOST, client, lines, serve
+import pytest
+from programs import ROOT, Programs, wait_until
+from test_kv import HOST, build_c, client, lines, serve
 
 
 def test_scan_prints_every_key_or_those_with_a_prefix(programs: Programs) -> None:
@@ -53,3 +54,21 @@ def test_scan_goes_on_with_the_next_process_that_has_the_content(programs: Progr
     wait_until(lambda: "listening at" in again.out, "kv_server listens", alive=again)
     ran = client(programs, where, "SCAN")
     assert ran.status == 0 and len(set(ran.out.splitlines())) == 500, ran
+
+
+@pytest.mark.parametrize("transport", ["rdma", "tcp"])
+@pytest.mark.parametrize("servers", [1, 3])
+def test_the_c_library_walks_over_the_keys_of_all_servers(programs: Programs, servers: int, transport: str) -> None:
+    keys = build_c(programs, ROOT / "tests" / "kv" / "keys.c")
+    where = ",".join(serve(programs)[1] for _ in range(servers))
+    ran = programs.run(keys, where, transport)
+    assert ran.status == 0 and ran.out == "all good\n", ran
+
+
+def test_a_walk_of_the_c_library_reports_the_server_that_cannot_be_asked(programs: Programs) -> None:
+    keys = build_c(programs, ROOT / "tests" / "kv" / "keys.c")
+    served = [serve(programs) for _ in range(2)]
+    where = ",".join(each for _, each in served)
+    served[1][0].kill()
+    ran = programs.run(keys, where, "rdma")
+    assert ran.status == 1 and "could not be reached" in ran.err, ran

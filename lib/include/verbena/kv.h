@@ -69,7 +69,9 @@ enum kv_result {
 /* Connects to the server or servers that `servername` names:
  *   "host[:port]"               one server; the port is 7472 if it is missing;
  *   "host[:port],host[:port]"   several servers, each of which has its share of the keys;
- *   "etcd://HOST:2379/PREFIX"   the servers that are members of this etcd prefix.
+ *   "etcd://HOST:2379/PREFIX"   the servers that are members of this etcd prefix: a cache, in
+ *                               which keys may be missing after a server has joined or left, and
+ *                               never have an older value.
  * Both ends must belong to one user, or have certificates of one authority (VERBENA_CA,
  * VERBENA_CERT, VERBENA_KEY), or both must trust every peer (kv_open_with(), `insecure`).
  * Returns when one of the servers is connected, and waits 10 s at most for that. */
@@ -78,8 +80,8 @@ VERBENA_KV_API int kv_open(char* servername, void** kv_handle);
 VERBENA_KV_API int kv_set(void* kv_handle, const char* key, const char* value);
 /* Fetches a value as a string, which the caller passes to kv_release(). A missing key yields "". */
 VERBENA_KV_API int kv_get(void* kv_handle, const char* key, char** value);
-/* Frees a value of kv_get(), kv_getn() or kv_alloc(). NULL is allowed. Any other pointer, or a
- * second release, aborts the process. */
+/* Frees a value of kv_get(), kv_getn() or kv_alloc(), or keys of kv_scan(). NULL is allowed. Any
+ * other pointer, or a second release, aborts the process. */
 VERBENA_KV_API void kv_release(char* value);
 /* Waits for asynchronous SETs and for all ops of kv_submit(), which then have their results, and
  * closes the connections. The handle is invalid afterwards, also after an error. The result is that
@@ -102,9 +104,9 @@ VERBENA_KV_API int kv_deleten(void* kv_handle, const void* key, size_t key_lengt
  *
  * kv_cas() stores the value, and kv_del_if() deletes the key, only if the key has the version
  * *version. With 0, kv_cas() stores the value only if the key is missing. When they return KV_OK,
- * *version is that of the change; it is 0 if the library had to send the request again and the
- * server had made the change at the first time. When they return KV_CHANGED, nothing has changed,
- * and *version is the present version. */
+ * *version is that of the change. It is 0 only if the library had to send the request again to a
+ * server of an earlier version, which had made the change at the first time. When they return
+ * KV_CHANGED, nothing has changed, and *version is the present version. */
 VERBENA_KV_API int kv_get_version(void* kv_handle, const void* key, size_t key_length, char** value,
 	size_t* value_length, unsigned long long* version);
 VERBENA_KV_API int kv_cas(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length,
@@ -180,6 +182,41 @@ VERBENA_KV_API int kv_fd(void* kv_handle);
 VERBENA_KV_API int kv_do(void* kv_handle, struct kv_op* ops, int n);
 /* kv_do() of n GETs. It sets `kind` itself. */
 VERBENA_KV_API int kv_mget(void* kv_handle, struct kv_op* ops, int n);
+
+/* The keys of all servers, page by page:
+ *
+ *     struct kv_cursor at = {0};
+ *     struct kv_key *keys;
+ *     size_t count;
+ *     do {
+ *         if (kv_scan(store, &at, "user:", 5, 0, &keys, &count) != KV_OK) break;
+ *         for (size_t i = 0; i < count; ++i) puts(keys[i].key);
+ *         kv_release((char *)keys);
+ *     } while (!at.done);
+ *
+ * A key that is there from the first call to the last one comes at least once, whatever is changed
+ * meanwhile; it may come more than once. A key that is set or deleted meanwhile may come or not.
+ * The order is that of hashes. A server looks at a bounded part of its table for each page, so
+ * pages may be empty before the walk is done.
+ *
+ * A cursor is a value: a copy of it continues from the same place, also with another handle for the
+ * same servers. All bytes 0: the begin. */
+struct kv_cursor {
+	unsigned long long server, walk, position; /* the library sets them */
+	int done; /* 1: every key has come */
+	int reserved;
+};
+struct kv_key {
+	const char* key; /* a NUL follows the last byte */
+	size_t key_length;
+};
+/* Fetches the next page: about `keys_max` keys at most (0: 1000), which begin with the prefix
+ * (`prefix_length` 0: any keys). *keys is an array of *count keys, which the caller passes to
+ * kv_release(); it is NULL if there are none. After an error the cursor has not changed, and *keys
+ * is NULL: KV_UNSUPPORTED if the server is too old, KV_UNAVAILABLE, KV_TIMEOUT. Returns KV_INVALID
+ * for a cursor that is done. */
+VERBENA_KV_API int kv_scan(void* kv_handle, struct kv_cursor* cursor, const void* prefix, size_t prefix_length,
+	size_t keys_max, struct kv_key** keys, size_t* count);
 
 /* Returns memory for one value of up to `size` bytes (64 MiB at most), or NULL if none is left; the
  * caller passes it to kv_release(). Over RDMA the memory is registered, so kv_setn() of a large
