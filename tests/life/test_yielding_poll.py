@@ -11,8 +11,13 @@ from conftest import DEVICE, LIMIT_S, NIC, build
 
 @pytest.mark.parametrize("kind", ["plain", "extended"])
 def test_a_poll_that_yielded_returns_what_came_meanwhile(tmp_path: Path, kind: str) -> None:
-    """It returned nothing; so libfabric's rxm saw its peer's disconnection before the completion, and failed."""
-    program = build(Path(__file__).with_name("yielding_poll.cc"), tmp_path / "yielding_poll", "-rdynamic", "-Wno-missing-field-initializers")
+    """libfabric's rxm saw its peer's disconnection before the completion, and gave up."""
+    program = build(
+        Path(__file__).with_name("yielding_poll.cc"),
+        tmp_path / "yielding_poll",
+        "-rdynamic",
+        "-Wno-missing-field-initializers",
+    )
     done = subprocess.run(
         [program, kind],
         env=os.environ | {"VERBENA_DEVICES": DEVICE, "LD_PRELOAD": str(NIC)},
