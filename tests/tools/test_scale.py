@@ -422,8 +422,9 @@ def test_ctrl_c_keeps_the_rows_and_the_sweep_is_resumed(programs: Programs) -> N
     ran = programs.run(*words, "--reps", max(done) + 1, "--resume", "s.json", limit_s=60)
     assert ran.status == 0, ran
     after = json.loads(path.read_text())
-    assert all(len(row["repetitions"]) + len(row["apart"]) > max(done) for row in after["rows"])
-    assert max(len(row["repetitions"]) for row in after["rows"]) <= max(done) + 1
+    # Each cell as often as the others, and twice as often as asked for at most.
+    (each_cell,) = {len(row["repetitions"]) + len(row["apart"]) for row in after["rows"]}
+    assert max(done) < each_cell <= 2 * (max(done) + 1)
     kept = before["rows"][0]["repetitions"] + before["rows"][0]["apart"]
     assert all(each in after["rows"][0]["repetitions"] + after["rows"][0]["apart"] for each in kept)
     assert "unfinished" not in after["environment"]
