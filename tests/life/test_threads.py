@@ -20,7 +20,7 @@ LIMIT_S = 60
 @pytest.fixture(scope="module")
 def sanitized() -> bool:
     symbols = subprocess.run(["nm", "-D", "--undefined-only", NIC], capture_output=True, text=True, check=True)
-    return "__tsan_init" in symbols.stdout
+    return "__tsan_func_entry" in symbols.stdout
 
 
 @pytest.fixture(scope="module")
