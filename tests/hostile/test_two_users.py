@@ -27,13 +27,24 @@ def start_rping(users: Users, **variables: object) -> Program:
     return server
 
 
-def shared_memory(program: Program) -> list[str]:
-    """The names of what the program has mapped shared; none once it has ended."""
+def shared_mappings(program: Program) -> list[list[str]]:
+    """Return the lines of /proc/PID/maps of what the program has mapped shared; none once it has ended."""
     try:
         maps = Path(f"/proc/{program.pid}/maps").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return []
-    return [line.split(maxsplit=5)[-1] for line in maps.splitlines() if line.split()[1][3] == "s"]
+    lines = [line.split(maxsplit=5) for line in maps.splitlines()]
+    return [line for line in lines if line[1][3] == "s"]
+
+
+def shared_memory(program: Program) -> list[str]:
+    """The names of what the program has mapped shared."""
+    return [line[-1] for line in shared_mappings(program)]
+
+
+def inodes(program: Program, kind: str) -> set[str]:
+    """The inode numbers of the files `verbena-KIND` that the program has mapped."""
+    return {line[4] for line in shared_mappings(program) if line[-1].startswith(f"/memfd:verbena-{kind} ")}
 
 
 def rings(program: Program) -> int:
@@ -160,7 +171,9 @@ def test_two_users_share_the_two_rings_and_nothing_else(users: Users) -> None:
     client = users.on_nic(BOB, *command, "-p", PORT, "127.0.0.1", **HOST)
     wait_until(lambda: client.cpu_ns() > 200_000_000, "the client exchanges messages", client)
     wait_until(lambda: rings(server) == 2, "there is a link", server)
-    mapped = {name.split()[0] for name in shared_memory(server)}
-    # The table of rights is the process's own, and there is one.
-    assert mapped == {"/memfd:verbena-direction", "/memfd:verbena-progress", "/memfd:verbena-rights"}, mapped
-    assert sum(name.startswith("/memfd:verbena-rights") for name in shared_memory(server)) == 1
+    mapped = {name.split()[0].removeprefix("/memfd:verbena-") for name in shared_memory(server)}
+    assert mapped == {"direction", "progress", "rights", "heap"}, mapped
+    # The table of rights and the heap are each process's own.
+    for kind in ("rights", "heap"):
+        of_server, of_client = inodes(server, kind), inodes(client, kind)
+        assert len(of_server) == len(of_client) == 1 and of_server != of_client, (kind, of_server, of_client)
