@@ -104,23 +104,35 @@ void examine_repetitions(const Experiment& experiment, const Json& row, Findings
 	}
 }
 
-// Only the distance is a reason to set a repetition apart, and what it shows to be false is false.
-void examine_apart(const Experiment& experiment, const Json& row, Findings& findings) {
-	if (!has_value(row, "apart") || !row["apart"].is_array() || row["apart"].empty()) return;
+// The distance of a sweep: the commonest one of all repetitions, as when it was measured.
+double distance_of(const Table& table) {
 	std::vector<double> trips;
-	for (const Json& each : row["repetitions"])
-		for (const double trip : distances_in(each)) trips.push_back(trip);
-	const double distance = trips.empty() ? 0 : median(trips);
-	// A row at several distances has no repetitions at one distance, and its spread shows that.
+	for (const Json& row : table.rows)
+		for (const char* list : {"repetitions", "apart"}) {
+			if (!has_value(row, list) || !row[list].is_array()) continue;
+			for (const Json& each : row[list])
+				for (const double trip : distances_in(each)) trips.push_back(trip);
+		}
+	return common_distance(std::move(trips));
+}
+
+// Only the distance is a reason to set a repetition apart, and what it shows to be false is false.
+void examine_apart(const Experiment& experiment, const Json& row, double distance, Findings& findings) {
+	if (!has_value(row, "apart") || !row["apart"].is_array() || row["apart"].empty()) return;
 	findings.remark(fmt::format("{} more at another distance between the processors, apart", row["apart"].size()));
-	const bool is_one =
-		std::ranges::all_of(row["repetitions"], [&](const Json& each) { return is_at(each, distance); });
+	const auto counts = [&](const Json& each) { return is_at(each, distance); };
+	// With less than two at the distance the first ones count (part()), and their spread shows that.
+	const bool is_parted =
+		std::ranges::count_if(row["repetitions"], counts) + std::ranges::count_if(row["apart"], counts) >= 2;
 	try {
+		for (std::size_t i = 0; is_parted && i < row["repetitions"].size(); ++i)
+			if (!counts(row["repetitions"][i]))
+				findings.invalid(fmt::format("repetition {} counts, but was measured at another distance", i + 1));
 		for (std::size_t i = 0; i < row["apart"].size(); ++i) {
 			const Json& each = row["apart"][i];
 			if (std::ranges::find(row["repetitions"], each) != row["repetitions"].end())
 				findings.invalid(fmt::format("repetition {} apart is one of those that count", i + 1));
-			if (is_one && is_at(each, distance))
+			if (is_parted && counts(each))
 				findings.invalid(fmt::format("repetition {} apart was measured at the distance of the others", i + 1));
 			Findings of_one;
 			experiment.examine_repetition(row, each, of_one);
@@ -155,7 +167,7 @@ void examine_numbers(const Table& table, std::span<Findings> findings) {
 	}
 }
 
-Findings findings_on(const Experiment& experiment, const Table& table, std::size_t index, bool ours,
+Findings findings_on(const Experiment& experiment, const Table& table, std::size_t index, double distance, bool ours,
 	const std::vector<std::string>& cells) {
 	const Json& row = table.rows[index];
 	Findings findings;
@@ -164,7 +176,7 @@ Findings findings_on(const Experiment& experiment, const Table& table, std::size
 	if (first != index) findings.invalid(fmt::format("the same cell as row {}", first + 1));
 	if (repetitions_of(row) > 0) {
 		examine_repetitions(experiment, row, findings);
-		examine_apart(experiment, row, findings);
+		examine_apart(experiment, row, distance, findings);
 	} else if (!claims_figures(experiment, row)) {
 		findings.not_applicable(word_of(row, "reason"));
 		return findings;
@@ -186,9 +198,10 @@ std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experim
 	std::vector<std::string> cells;
 	for (const Json& row : table.rows) cells.push_back(cell_of(experiment, row));
 	const bool ours = is_ours(experiment, table);
+	const double distance = distance_of(table);
 	std::vector<Findings> findings;
 	for (std::size_t i = 0; i < table.rows.size(); ++i)
-		findings.push_back(findings_on(experiment, table, i, ours, cells));
+		findings.push_back(findings_on(experiment, table, i, distance, ours, cells));
 	examine_numbers(table, findings);
 	if (experiment.examine_table) experiment.examine_table(table, findings);
 	std::vector<Verdict> verdicts;

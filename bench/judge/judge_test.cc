@@ -76,6 +76,21 @@ TEST(Judge, OnlyAnotherDistanceIsAReasonToSetARepetitionApart) {
 	EXPECT_EQ(judged(hidden).reason, "apart is not a list");
 }
 
+// The slow ones count, and the fast ones of another distance were put in their place.
+TEST(Judge, ARepetitionAtAnotherDistanceCannotCount) {
+	Json swapped = row(8, {1, 2, 3});
+	for (Json& each : swapped["repetitions"]) each["core_to_core_ns"] = 97;
+	swapped["apart"] = {{{"rate", 0.3}, {"core_to_core_ns", 390}}, {{"rate", 0.4}, {"core_to_core_ns", 391}}};
+	Json other = row(16, {4, 5, 6});
+	for (Json& each : other["repetitions"]) each["core_to_core_ns"] = 392;
+	EXPECT_EQ((*judge(sums, {.rows = {other, swapped}}))[1].reason,
+		"2 more at another distance between the processors, apart; repetition 1 counts, but was measured at another "
+		"distance; repetition 2 counts, but was measured at another distance; repetition 3 counts, but was measured at "
+		"another distance; repetition 1 apart was measured at the distance of the others; repetition 2 apart was "
+	    "measured "
+		"at the distance of the others");
+}
+
 TEST(Judge, AFailureCannotBeSetApart) {
 	Json failed = row(8, {1, 2});
 	for (Json& each : failed["repetitions"]) each["core_to_core_ns"] = 97;
