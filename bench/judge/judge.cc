@@ -121,7 +121,7 @@ void examine_apart(const Experiment& experiment, const Json& row, double distanc
 	if (!has_value(row, "apart") || !row["apart"].is_array() || row["apart"].empty()) return;
 	findings.remark(fmt::format("{} more at another distance between the processors, apart", row["apart"].size()));
 	const auto counts = [&](const Json& each) { return is_at(each, distance); };
-	// With less than two at the distance the first ones count (part()), and their spread shows that.
+	// With less than two at the distance the first ones count (part()): their spread shows that.
 	const bool is_parted =
 		std::ranges::count_if(row["repetitions"], counts) + std::ranges::count_if(row["apart"], counts) >= 2;
 	try {

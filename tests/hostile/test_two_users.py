@@ -28,7 +28,7 @@ def start_rping(users: Users, **variables: object) -> Program:
 
 
 def shared_mappings(program: Program) -> list[list[str]]:
-    """Return the lines of /proc/PID/maps of what the program has mapped shared; none once it has ended."""
+    """The lines of /proc/PID/maps of what is mapped shared; none once the program has ended."""
     try:
         maps = Path(f"/proc/{program.pid}/maps").read_text()
     except (FileNotFoundError, ProcessLookupError):
