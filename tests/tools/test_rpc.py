@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from programs import BUILD, ROOT, Programs, wait_until
+from sweeps import expect_equally_often
 
 PUBLISHED = ROOT / "bench" / "published" / "rpc_rdma.csv"
 BENCH = ("verbena", "bench", "rpc", "--duration", 0.2, "--warmup", 0.05, "--reps", 2)
@@ -180,9 +181,7 @@ def test_an_interrupted_run_keeps_its_rows_and_is_resumed(programs: Programs) ->
     ran = programs.run(*words, "--reps", max(done) + 1, "--resume", "rpc.json")
     assert ran.status == 0, ran
     whole = json.loads(path.read_text())
-    # Each cell as often as the others, and twice as often as asked for at most.
-    (each_cell,) = {len(row["repetitions"]) + len(row["apart"]) for row in whole["rows"]}
-    assert max(done) < each_cell <= 2 * (max(done) + 1)
+    expect_equally_often(whole["rows"], max(done) + 1)
     first, last = document["rows"][0], whole["rows"][0]
     kept, all_of_it = first["repetitions"] + first["apart"], last["repetitions"] + last["apart"]
     assert all(each in all_of_it for each in kept), "the earlier ones stay"
