@@ -126,7 +126,7 @@ bool Router::leaves_registered(std::string_view key, std::size_t value) const {
 // Operations.
 
 void Router::start(Call& call) {
-	if (const auto fault = call.fault()) return call.finish(*fault, session_.loop());
+	if (const auto fault = call.fault()) return call.finish(fault, session_.loop());
 	if (call.value_.size() > value_max) return call.finish(Error::long_value, session_.loop());
 	if (call.deadline_ != 0) session_.loop().schedule(call, call.deadline_);
 	else call.deadline_ = how_.timeout == never ? never : session_.loop().now() + how_.timeout;

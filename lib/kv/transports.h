@@ -29,8 +29,8 @@ public:
 	using Complain = std::function<void(const std::string&)>;
 
 	// The options of the first transport, and of the others, which have no memory of the store.
-	Transports(async::Loop& loop, channel::RcOptions first, channel::RcOptions further)
-		: loop_(loop), first_(std::move(first)), further_(std::move(further)) {}
+	Transports(async::Loop& loop, const channel::RcOptions& first, const channel::RcOptions& further)
+		: loop_(loop), first_(first), further_(further) {}
 
 	// Opens the first transport; call it once. The error is one sentence.
 	std::expected<void, std::string> open(const lib::DeviceRequest& wish);

@@ -67,7 +67,7 @@ std::expected<Request, Malformed> Requests::next() {
 	switch (header.operation) {
 		case Operation::set:
 		case Operation::set_read:
-		case Operation::set_write: break;
+		case Operation::set_write:
 		case Operation::scan: break;
 		case Operation::get:
 		case Operation::remove: has_value = false; break;

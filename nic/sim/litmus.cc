@@ -71,10 +71,10 @@ void Node::rdma(
 	} else {
 		work.segments = {memory_.segment(here, bytes)};
 	}
-	post(queue, std::move(work));
+	post(queue, work);
 }
 
-void Node::post(Queue queue, Work work) {
+void Node::post(Queue queue, const Work& work) {
 	host_.fabric.pass(host_, [&] { adversary_.before_post(ends_[queue].qp); });
 	check(ends_[queue].post(work), "the send queue has room for a litmus test");
 	++posted_[queue];

@@ -59,7 +59,7 @@ private:
 
 	void rdma(Queue queue, queues::SendOpcode opcode, std::uint32_t here, std::uint32_t there, std::uint32_t bytes,
 		std::uint8_t flags);
-	void post(Queue queue, Work work);
+	void post(Queue queue, const Work& work);
 	void poll(Queue queue);
 	void advance();
 	void schedule();

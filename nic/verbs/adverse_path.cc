@@ -233,7 +233,8 @@ void begin_adversary(engine::Engine& engine) {
 	made->thread.forget();
 	unkind.store(made, std::memory_order_release);
 	const std::string text = adversary::text_of(wanted);
-	log::answer("adversary seed=%s model=%s", text.substr(0, text.find(':')).c_str(), name_of(wanted.model).data());
+	log::answer("adversary seed=%s model=%s", text.substr(0, text.find(':')).c_str(),
+		std::string(name_of(wanted.model)).c_str());
 }
 
 void end_adversary() {
