@@ -120,15 +120,13 @@ std::expected<void, std::string> EchoService::start() {
 }
 
 std::function<channel::RcTransport&(const async::Address&)> EchoService::transports_at(Home& home) {
-	if (!async::is_wildcard(options_.where) || !options_.wish.device.empty() || options_.wish.gid_index) return {};
 	const auto open = [this, &home](const std::string& device) -> channel::RcTransport* {
 		lib::DeviceRequest wish = options_.wish;
 		wish.device = device;
 		auto transport = channel::RcTransport::open(home.loop, wish, options_.rc);
 		return transport ? home.transports.emplace_back(std::move(*transport)).get() : nullptr;
 	};
-	auto transports = std::make_shared<channel::TransportsByAddress>(*home.transports.front(), open);
-	return [transports](const async::Address& local) -> channel::RcTransport& { return transports->at(local); };
+	return channel::transport_by_address(options_.where, options_.wish, *home.transports.front(), open);
 }
 
 Engine EchoService::engine() const {

@@ -2,6 +2,7 @@
 #include "lib/channel/transports_by_address.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "lib/verbs/local_device.h"
 
@@ -13,6 +14,13 @@ RcTransport& TransportsByAddress::at(const async::Address& local) {
 	const auto found = std::ranges::find(known_, address, &std::pair<std::string, RcTransport*>::first);
 	if (found != known_.end()) return *found->second;
 	return *known_.emplace_back(address, &open(local)).second;
+}
+
+std::function<RcTransport&(const async::Address&)> transport_by_address(
+	const async::Address& where, const lib::DeviceRequest& wish, RcTransport& first, TransportsByAddress::Open open) {
+	if (!async::is_wildcard(where) || !wish.device.empty() || wish.gid_index) return {};
+	auto transports = std::make_shared<TransportsByAddress>(first, std::move(open));
+	return [transports](const async::Address& local) -> RcTransport& { return transports->at(local); };
 }
 
 std::string device_towards(std::span<const async::Address> servers) {

@@ -40,6 +40,12 @@ private:
 	std::vector<std::pair<std::string, RcTransport*>> known_;
 };
 
+// For a server that listens at `where`: the function that chooses the transport of each client.
+// Empty if all clients are served over the first transport, because the server listens at one
+// address or `wish` names a device or a GID.
+std::function<RcTransport&(const async::Address&)> transport_by_address(
+	const async::Address& where, const lib::DeviceRequest& wish, RcTransport& first, TransportsByAddress::Open open);
+
 // For a client: returns the name of the device that leads to all these servers, or an empty name
 // (lib/verbs/local_device.h).
 std::string device_towards(std::span<const async::Address> servers);

@@ -71,6 +71,17 @@ protected:
 				return key;
 	}
 
+	// The owner of all slots gets two keys, and then loses the slot of `goes`.
+	Client& move_one_of_two_keys() {
+		Client& client = connect_as_member();
+		own_all();
+		EXPECT_TRUE(set(client, stays));
+		EXPECT_TRUE(set(client, goes));
+		look({self, rival});
+		return client;
+	}
+
+	const std::string stays = key_of(self), goes = key_of(rival);
 	std::optional<Member> member_;
 };
 
@@ -91,12 +102,7 @@ TEST_F(MemberTest, TheOwnerOfAllSlotsAnswers) {
 }
 
 TEST_F(MemberTest, KeysOfSlotsThatMoveAreRefusedAndDropped) {
-	Client& client = connect_as_member();
-	own_all();
-	const std::string stays = key_of(self), goes = key_of(rival);
-	EXPECT_TRUE(set(client, stays));
-	EXPECT_TRUE(set(client, goes));
-	look({self, rival});
+	Client& client = move_one_of_two_keys();
 	EXPECT_EQ(get(client, stays), std::nullopt);
 	EXPECT_EQ(get(client, goes), Error::lost);
 	EXPECT_EQ(set(client, goes).error(), Error::lost);
@@ -111,7 +117,6 @@ TEST_F(MemberTest, KeysOfSlotsThatMoveAreRefusedAndDropped) {
 TEST_F(MemberTest, AKeyWhoseSlotComesBackIsMissing) {
 	Client& client = connect_as_member();
 	own_all();
-	const std::string goes = key_of(rival);
 	EXPECT_TRUE(set(client, goes));
 	look({self, rival});
 	look({self});
@@ -134,7 +139,6 @@ TEST_F(MemberTest, AMemberWhoseEntryIsGoneDropsAllKeys) {
 TEST_F(MemberTest, ARendezvousWhoseSlotMovesMeanwhileStoresNothing) {
 	Client& client = connect({.protocol = Protocol::rendezvous, .of_cluster = true});
 	own_all();
-	const std::string goes = key_of(rival);
 	std::optional<Result<void>> result;
 	const std::string value(100'000, 'v');
 	loop_.spawn([](Client& client, std::string_view key, std::string_view value,
@@ -159,12 +163,7 @@ TEST_F(MemberTest, AVersionIsAboveThoseThatAnEarlierOwnerCanHaveGiven) {
 }
 
 TEST_F(MemberTest, ScanPassesOnlyKeysForWhichTheServerMayAnswer) {
-	Client& client = connect_as_member();
-	own_all();
-	const std::string stays = key_of(self), goes = key_of(rival);
-	EXPECT_TRUE(set(client, stays));
-	EXPECT_TRUE(set(client, goes));
-	look({self, rival});
+	Client& client = move_one_of_two_keys();
 	std::set<std::string> seen;
 	loop_.complete([](Client& client, std::set<std::string>& seen) -> Task<void> {
 		ScanRequest request{.keys_max = 1000};

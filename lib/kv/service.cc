@@ -102,7 +102,9 @@ std::expected<void, std::string> Service::start() {
 	homes.push_back({.loop = &io_,
 		.transport = &transports_.first(),
 		.deliver = [this](std::unique_ptr<channel::Channel> channel) { io_.spawn(serve(std::move(channel))); },
-		.transport_at = transport_at()});
+		.transport_at = transports_.by_address(
+			options_.where, options_.wish,
+			[this](channel::RcTransport& further) { return store_->share(further.memory()); }, options_.complain)});
 	acceptor_ = std::make_unique<channel::Acceptor>(
 		setup_, std::move(*listener), std::move(homes), accepting, options_.complain);
 	acceptor_->start();
@@ -125,13 +127,6 @@ std::expected<void, std::string> Service::join() {
 	if (!joined) return std::unexpected(joined.error());
 	registration_ = std::move(*joined);
 	return {};
-}
-
-// Empty if all clients are served over the first device.
-std::function<channel::RcTransport&(const async::Address&)> Service::transport_at() {
-	if (!async::is_wildcard(options_.where) || !options_.wish.device.empty() || options_.wish.gid_index) return {};
-	return transports_.by_address(
-		[this](channel::RcTransport& further) { return store_->share(further.memory()); }, options_.complain);
 }
 
 // The area for one-sided GETs, which is memory of the transport's pool.

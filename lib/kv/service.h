@@ -107,7 +107,6 @@ private:
 	std::expected<void, std::string> join();
 	std::expected<void, std::string> open_journal();
 	void report_journal();
-	std::function<channel::RcTransport&(const async::Address&)> transport_at();
 	std::size_t published_bytes() const;
 	std::size_t message_bytes_beyond_free() const;
 

@@ -23,7 +23,8 @@ std::expected<void, std::string> Transports::open(const lib::DeviceRequest& wish
 	return {};
 }
 
-std::function<RcTransport&(const async::Address&)> Transports::by_address(Share share, Complain complain) {
+std::function<RcTransport&(const async::Address&)> Transports::by_address(
+	const async::Address& where, const lib::DeviceRequest& wish, Share share, Complain complain) {
 	const auto open = [this, share = std::move(share), complain = std::move(complain)](
 						  const std::string& device) -> RcTransport* {
 		auto opened = RcTransport::open(loop_, {.device = device}, further_);
@@ -35,8 +36,7 @@ std::function<RcTransport&(const async::Address&)> Transports::by_address(Share 
 			", which they may not reach: " + problem);
 		return nullptr;
 	};
-	return [chosen = std::make_shared<channel::TransportsByAddress>(first(), open)](
-			   const async::Address& local) -> RcTransport& { return chosen->at(local); };
+	return channel::transport_by_address(where, wish, first(), open);
 }
 
 std::size_t Transports::receive_bytes() const {

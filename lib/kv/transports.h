@@ -35,9 +35,9 @@ public:
 	// Opens the first transport; call it once. The error is one sentence.
 	std::expected<void, std::string> open(const lib::DeviceRequest& wish);
 	channel::RcTransport& first() const { return *all_.front(); }
-	// Returns the function that chooses the transport of a client by the address of this host at
-	// which it arrives.
-	std::function<channel::RcTransport&(const async::Address&)> by_address(Share share, Complain complain);
+	// channel::transport_by_address() with these transports.
+	std::function<channel::RcTransport&(const async::Address&)> by_address(
+		const async::Address& where, const lib::DeviceRequest& wish, Share share, Complain complain);
 
 	const std::vector<std::unique_ptr<channel::RcTransport>>& all() const { return all_; }
 	// The bytes of receive buffers; those of memory that the transports have registered themselves.

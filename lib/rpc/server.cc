@@ -134,13 +134,13 @@ err_code Server::open() {
 // unless init_ibv() names the device.
 std::function<channel::RcTransport&(const async::Address&)> Server::transports_at(
 	Worker& worker, const async::Address& where) {
-	if (!ibv_ || !async::is_wildcard(where) || !ibv_->device.empty() || ibv_->gid_index) return {};
+	if (!ibv_) return {};
 	const auto open = [this, &worker](const std::string& device) -> channel::RcTransport* {
 		const auto opened = worker.thread.transport({.device = device}, *ibv_->rc());
 		return opened ? *opened : nullptr;
 	};
-	auto transports = std::make_shared<channel::TransportsByAddress>(*worker.transport, open);
-	return [transports](const async::Address& local) -> channel::RcTransport& { return transports->at(local); };
+	const lib::DeviceRequest wish{.device = ibv_->device, .gid_index = ibv_->gid_index};
+	return channel::transport_by_address(where, wish, *worker.transport, open);
 }
 
 // Called on the worker's thread with a connection that is set up.
