@@ -20,9 +20,9 @@ trusts="--ca /etc/verbena/ca.pem --cert /etc/verbena/client.pem --key /etc/verbe
 as_user() { setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=/tmp VERBENA_PEERS=host "$@"; }
 of() { systemctl show --value -p "$2" "verbena-$1-server"; }
 # shellcheck disable=SC2086 # several words
-answers() { printf 'SET key value\nGET key\n' | as_user kv_client localhost --transport "$1" $trusts | grep -qx value; }
+answers() { [ "$(printf 'SET key value\nGET key\n' | as_user kv_client localhost --transport "$1" $trusts)" = value ]; }
 
-listens() { journalctl -q -o cat -u "verbena-$1-server" | grep -q "listening at"; }
+listens() { grep -q "listening at" <<<"$(journalctl -q -o cat -u "verbena-$1-server")"; }
 
 for server in kv echo; do
 	until_true "the $server server does not listen" listens $server
@@ -49,5 +49,5 @@ for server in kv echo; do
 	[ "$(of $server Result)" = success ] || die "the $server server ended with $(of $server Result)"
 	echo "units: the $server server ended in order"
 done
-[ -z "$(ls /run/verbena-* 2>/dev/null)" ] || die "files are left in /run"
+! compgen -G "/run/verbena-*" || die "files are left in /run"
 echo "units: all passed"
