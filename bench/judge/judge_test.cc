@@ -87,7 +87,7 @@ TEST(Judge, ARepetitionAtAnotherDistanceCannotCount) {
 		"2 more at another distance between the processors, apart; repetition 1 counts, but was measured at another "
 		"distance; repetition 2 counts, but was measured at another distance; repetition 3 counts, but was measured at "
 		"another distance; repetition 1 apart was measured at the distance of the others; repetition 2 apart was "
-	    "measured "
+		"measured "
 		"at the distance of the others");
 }
 

@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <verbena/kv.h>
 
-#define EXPECT(condition) \
-	do { \
-		if (!(condition)) { \
-			fprintf(stderr, "%s:%d: not true: %s; last error: %s\n", __FILE__, __LINE__, #condition, kv_last_error(store)); \
-			exit(1); \
-		} \
+#define EXPECT(condition)                                                                            \
+	do {                                                                                             \
+		if (!(condition)) {                                                                          \
+			fprintf(stderr, "%s:%d: not true: %s; last error: %s\n", __FILE__, __LINE__, #condition, \
+				kv_last_error(store));                                                               \
+			exit(1);                                                                                 \
+		}                                                                                            \
 	} while (0)
 
 #endif
