@@ -15,6 +15,13 @@ Acks poll(AckDelay& delay, bool moved) {
 	return acks;
 }
 
+// A pass of the progress thread, after which something is to be acknowledged.
+Acks tick(AckDelay& delay, bool moved, Nanoseconds now) {
+	const Acks acks = delay.after_tick(moved, now);
+	delay.note(acks == Acks::may_wait);
+	return acks;
+}
+
 void post(AckDelay& delay) {
 	delay.note_post();
 	delay.note(false);
@@ -69,6 +76,64 @@ TEST(AckDelay, AProgramThatBeginsToAnswerGetsItBack) {
 		post(delay);
 	}
 	EXPECT_EQ(poll(delay, true), Acks::may_wait);
+}
+
+// ib_write_lat: each end waits for bytes in memory, and its answer took 40 us instead of 6, because
+// the progress thread acknowledged the message before the program could answer.
+TEST(AckDelay, APassOfTheProgressThreadLeavesTheAcknowledgementToTheAnswer) {
+	AckDelay delay;
+	for (Nanoseconds now = 0; now < 1'000'000; now += 1000) {
+		EXPECT_EQ(tick(delay, true, now), Acks::may_wait);
+		post(delay);
+		EXPECT_FALSE(delay.waiting());
+	}
+}
+
+TEST(AckDelay, TheProgressThreadSendsAnAcknowledgementThatNoAnswerTookAlong) {
+	AckDelay delay;
+	EXPECT_EQ(tick(delay, true, 1000), Acks::may_wait);
+	EXPECT_EQ(delay.due(), 1000 + AckDelay::tick_pause);
+	EXPECT_EQ(tick(delay, false, delay.due() - 1), Acks::may_wait);
+	EXPECT_EQ(tick(delay, false, delay.due()), Acks::leave);
+	EXPECT_FALSE(delay.waiting());
+}
+
+// A tick between a poll and the program's answer to it sent the acknowledgement by itself. The peer
+// then took it for all that comes, and had to be woken for the answer.
+TEST(AckDelay, ATickLeavesAloneWhatAPollHasJustDelayed) {
+	AckDelay delay;
+	EXPECT_EQ(poll(delay, true), Acks::may_wait);
+	EXPECT_EQ(delay.due(), never);
+	EXPECT_EQ(tick(delay, false, 7000), Acks::may_wait);
+	EXPECT_EQ(poll(delay, false), Acks::may_wait) << "the tick counted as a poll";
+	EXPECT_EQ(tick(delay, false, 7000 + AckDelay::tick_pause), Acks::leave);
+}
+
+TEST(AckDelay, LeavesWhenATickFindsMorePackets) {
+	AckDelay delay;
+	EXPECT_EQ(tick(delay, true, 1000), Acks::may_wait);
+	EXPECT_EQ(tick(delay, true, 2000), Acks::leave);
+	EXPECT_EQ(poll(delay, true), Acks::may_wait);
+	EXPECT_EQ(tick(delay, true, 3000), Acks::leave);
+}
+
+// Every second pass found only an acknowledgement of the peer's, and always the one that was to try
+// again was such a pass.
+TEST(AckDelay, ATryIsMadeByAPassWithSomethingToAcknowledge) {
+	AckDelay delay;
+	for (int i = 0; i < 8; ++i) {
+		poll(delay, true);
+		delay.note(false);
+	}
+	int waits = 0;
+	for (int i = 0; i < 640; ++i) {
+		delay.after_poll(true);
+		delay.note(false);  // nothing to acknowledge
+		waits += tick(delay, true, 0) == Acks::may_wait;
+		delay.note(false);
+	}
+	EXPECT_GE(waits, 16);
+	EXPECT_LE(waits, 20);
 }
 
 }  // namespace

@@ -192,7 +192,7 @@ Nanoseconds Engine::drive_in_background(WokenBy woken) {
 		remotes_.look_at_sockets();
 		moved = pass();
 	}
-	finish();
+	finish(own_.armed() ? adapter::Acks::leave : ack_delay_.after_tick(moved, now));
 	retire_unused_outlets();
 	if (packet_watch_.watching()) {
 		if (woken.packets) packet_watch_.wake(moved, now);
@@ -218,6 +218,7 @@ Nanoseconds Engine::drive_in_background(WokenBy woken) {
 	}
 	if (packet_watch_.watching()) remotes_.wake_again();
 	if (asks_for_requests()) sleep = 0;
+	if (ack_delay_.waiting()) sleep = std::min(sleep, ack_delay_.due() - now);
 	if (neighbours_.mourns()) sleep = std::min(sleep, mourning_pause);
 	if (const Nanoseconds due = remotes_.upkeep_due(); due != never) sleep = std::min(sleep, std::max(due, now) - now);
 	sleep_deadline_ = sleep == never ? never : now + sleep;
