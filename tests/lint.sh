@@ -31,7 +31,7 @@ run clang-format clang-format-19 --dry-run --Werror "${cxx[@]}"
 run prose tests/lint/prose.py
 run spdx tests/lint/spdx.py
 run coroutines tests/lint/coroutines.py
-run shellcheck shellcheck --severity=warning "${shell[@]}"
+run shellcheck shellcheck --external-sources --severity=warning "${shell[@]}"
 
 venv=$build/lint
 if ! cmp -s cmake/lint-requirements.txt "$venv/installed"; then

@@ -94,7 +94,7 @@ int run_measured(Endpoint& end, Sender& sender, const Options& options) {
 	const Delivery delivery{.delivered = report.delivered, .counted = report.counted, .counted_ns = report.counted_ns};
 	fmt::print(
 		"[UD Client] The receiver has {} of {}: {} lost, {} duplicated, {} reordered, {} damaged, {:.3f} Mops, p50 "
-	    "{:.2f} us, p99 "
+		"{:.2f} us, p99 "
 		"{:.2f} us (to the "
 		"local completion)\n",
 		report.delivered, sent.posted, sent.posted - std::min(sent.posted, report.delivered), report.duplicated,

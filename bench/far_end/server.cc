@@ -39,14 +39,15 @@ OwnServer::OwnServer(const std::vector<std::string>& arguments, Ends ends)
 
 void serve_clients(int listener, bool once, const std::function<void(Control&)>& serve,
 	const std::function<void(const std::string&)>& complain) {
-	do {
+	for (;;) {
 		try {
 			Control control(accept_one(listener));
 			serve(control);
 		} catch (const Failure& failure) {
 			complain(failure.what());
 		}
-	} while (!once);
+		if (once) break;
+	}
 	close(listener);
 }
 

@@ -89,8 +89,9 @@ void examine_latency(const bench::Json& row, const bench::Json& repetition, Find
 	const auto latency = bench::examine_latency(repetition, {}, findings);
 	if (!latency) return examine_median_latency(row, repetition, findings);
 	const std::uint64_t posted = bench::count_in(repetition, "posted");
+	const std::uint64_t samples = posted / sample_every;
 	// One more of each sender.
-	if (latency->count() > posted / sample_every + std::max(1.0, value_in(row, "senders")))
+	if (latency->count() > samples + std::max(1.0, value_in(row, "senders")))
 		findings.invalid(
 			fmt::format("{} latencies of {} messages, but one in {} is taken", latency->count(), posted, sample_every));
 	examine_under_way(row, repetition, mean_of_typical(*latency), latency->count() >= many_latencies, findings);

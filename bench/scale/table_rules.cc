@@ -98,7 +98,7 @@ void examine_capacity(const bench::Table& table, std::span<Findings> findings) {
 	try {
 		made = capacity_of(table.rows, resources_of(table.environment));
 	} catch (const Json::exception&) {
-		// The rows' repetitions are not whole, which the rules for them say.
+		made.clear();  // the repetitions are not whole, as the rules for rows say
 	}
 	for (const auto& line : table.environment) {
 		if (!is_capacity(line) || bench::value_of(made, line.first) == line.second) continue;

@@ -18,10 +18,11 @@ std::unexpected<std::string> cannot_write(const std::string& path) {
 }
 
 std::expected<void, std::string> put(const std::string& path, const std::string& text) {
-	std::FILE* const file = path == "-" ? stdout : std::fopen(path.c_str(), "w");
+	const bool to_stdout = path == "-";
+	std::FILE* const file = to_stdout ? stdout : std::fopen(path.c_str(), "w");
 	if (file == nullptr) return cannot_write(path);
 	bool good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-	good = (file == stdout ? std::fflush(file) : std::fclose(file)) == 0 && good;
+	good = (to_stdout ? std::fflush(file) : std::fclose(file)) == 0 && good;
 	if (!good) return cannot_write(path);
 	return {};
 }

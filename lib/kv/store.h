@@ -142,7 +142,7 @@ public:
 	// and calls end() or accept_end(). Returns true if there may be more.
 	bool expire(Nanoseconds now, std::size_t most, const std::function<void(Value)>& ended);
 	// Takes a version that expire() has passed on out of the table.
-	void end(Value value);
+	void end(const Value& value);
 
 	// The keys published for one-sided GETs. Null without `index_bytes`, without a pool, or if the
 	// pool had no memory for the index.

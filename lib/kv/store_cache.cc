@@ -88,7 +88,7 @@ bool Store::expire(Nanoseconds now, std::size_t most, const std::function<void(V
 	return true;
 }
 
-void Store::end(Value value) {
+void Store::end(const Value& value) {
 	++last_version_;
 	++counters_.expired;
 	take_out(link_to(value.item_, value.item_->hash));

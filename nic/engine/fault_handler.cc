@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <mutex>
+#include <source_location>
 
 #include "base/check.h"
 #include "base/spin_lock.h"
@@ -38,7 +39,7 @@ int real_sigaction(int signal_number, const struct sigaction* action, struct sig
 	SigactionFunction* next = known.load(std::memory_order_relaxed);
 	if (next == nullptr) {
 		next = find_next();
-		check(next != nullptr, "no sigaction in this process");
+		if (next == nullptr) check_failed("no sigaction in this process", std::source_location::current());
 		known.store(next, std::memory_order_relaxed);
 	}
 	return next(signal_number, action, old);

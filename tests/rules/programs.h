@@ -5,7 +5,7 @@
 #include "pair.h"
 
 struct program {
-	const char *rule;
+	const char* rule;
 	void (*run)(bool fixed);
 };
 #define PROGRAM(function) {#function, function}

@@ -217,8 +217,8 @@ void request(std::string_view row, int fd) {
 		if (write(fd, &byte, 1) != 1) give_up("end");
 		return;
 	}
-	if (row == "rnr" || row == "waits" || row == "too_long" || row == "receive_key" || row == "not_ready" || row == "exit" ||
-		row == "killed")
+	if (row == "rnr" || row == "waits" || row == "too_long" || row == "receive_key" || row == "not_ready" ||
+		row == "exit" || row == "killed")
 		s.post(IBV_WR_SEND, 64);
 	else if (row == "unknown") s.post(IBV_WR_RDMA_WRITE, 64, to, rkey ^ 0x5500);
 	else if (row == "bounds") s.post(IBV_WR_RDMA_WRITE, 64, to + region_bytes - 16, rkey);

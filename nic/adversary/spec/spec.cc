@@ -58,7 +58,8 @@ std::expected<Spec, Mistake> parse(std::string_view text) {
 	bool first = true;
 	for (const std::string_view word : split(text, ':')) {
 		if (std::exchange(first, false)) {
-			if (word.empty() || (spec.seed = seed_of(word))) continue;
+			spec.seed = seed_of(word);
+			if (word.empty() || spec.seed) continue;
 			// The seed may be left out together with its colon.
 		}
 		const std::string_view reason = set(spec, word);

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <charconv>
 #include <cmath>
+#include <concepts>
 #include <cstring>
 #include <iterator>
 #include <tuple>
@@ -122,7 +123,8 @@ double* probability_in(Faults& faults, std::string_view name) {
 template <class To, class Value>
 std::string_view assign(To& to, const std::optional<Value>& value, std::string_view reason) {
 	if (!value) return reason;
-	to = *value;
+	if constexpr (std::same_as<To, std::optional<Value>>) to = value;
+	else to = *value;
 	return {};
 }
 
