@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// `verbena top` shows the processes of this host that are on the NIC: their traffic, their queue
-// pairs, and the peer for which each waits.
+// `verbena top` shows the processes of this host that are on the NIC or have channels of the
+// library: their traffic, their queue pairs, the credits of their channels, and the peer for which
+// each waits.
 //
-// It asks each process at its door (nic/status/door.h) and computes rates from two answers.
+// It asks each process at its doors (base/door.h) and computes rates from two answers.
 //
-// Errors: exit code 2 if an option makes no sense. No process on the NIC is no error.
+// Errors: exit code 2 if an option makes no sense. No process to show is no error.
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 
 #include "nic/status/door.h"
 #include "tools/commands.h"
+#include "tools/top_channels.h"
 
 namespace verbena::tools {
 namespace {
@@ -121,6 +123,18 @@ private:
 	std::vector<QueuePairNow> queue_pairs_;
 };
 
+// All answers at one time.
+struct Seen {
+	std::vector<Process> on_nic;
+	channel::TransportsSeen transports;
+};
+
+Seen look_around() {
+	const std::vector<door::Found> doors = door::find_all();
+	const std::vector<door::Answer> answers = door::ask(doors, geteuid(), door::patience);
+	return {.on_nic = status::all_in(doors, answers), .transports = channel::transports_in(doors, answers)};
+}
+
 // "1.5M"
 std::string short_number(double value) {
 	if (value < 999.5) return fmt::format("{:.0f}", value);
@@ -140,11 +154,14 @@ std::string clock_text() {
 	return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local)};
 }
 
-std::string page(const Look& look, const TopOptions& options, std::size_t lines) {
+std::string page(const Look& look, const Channels& channels, const TopOptions& options, std::size_t lines) {
 	std::string out = fmt::format("verbena top  {}  {} processes, {} queue pairs  rates of the last {:g} s\n\n",
 		clock_text(), look.processes().size(), look.queue_pairs().size(), options.interval);
 	const auto put = std::back_inserter(out);
-	if (look.processes().empty()) return out + "No process of this user is on the NIC in this network namespace.\n";
+	if (look.processes().empty()) {
+		out += "No process of this user is on the NIC in this network namespace.\n";
+		return out + channels.page(lines);
+	}
 	fmt::format_to(put, "{:>8} {:15} {:>6} {:>9} {:>9} {:>9} {:>8} {:>8}\n", "PID", "PROGRAM", "QPS", "OUT B/s",
 		"IN B/s", "PACKETS/s", "RETRIES", "RNR NAKS");
 	for (const ProcessNow& each : look.processes())
@@ -153,19 +170,25 @@ std::string page(const Look& look, const TopOptions& options, std::size_t lines)
 			short_number(each.bytes_in), short_number(each.packets), each.again, each.not_ready);
 	fmt::format_to(put, "\n{:>8} {:>8} {:4} {:5} {:>6} {:>6} {:>8} {:>8}  {:31} {}\n", "PID", "QP", "TYPE", "STATE",
 		"SENDS", "RECVS", "SENDS/s", "RECVS/s", "PEER", "WAITS FOR");
-	const std::size_t used = look.processes().size() + 6;
+	const std::size_t used = look.processes().size() + (channels.empty() ? 6 : 9);
 	std::size_t room = lines > used ? lines - used : 1;
+	// Channels have up to half of the page.
+	const std::size_t for_channels = std::min(channels.rows().size(), std::max<std::size_t>(room / 2, 1));
+	room = room > for_channels ? room - for_channels : 1;
 	for (const QueuePairNow& each : look.queue_pairs()) {
-		if (room-- == 0) return out + fmt::format("{:>8} more queue pairs\n", "...");
+		if (room-- == 0) {
+			fmt::format_to(put, "{:>8} more queue pairs\n", "...");
+			break;
+		}
 		const QueuePair& qp = *each.qp;
 		fmt::format_to(put, "{:>8} {:>8} {:4} {:5} {:>6} {:>6} {:>8} {:>8}  {:31.31} {}\n", each.process->pid,
 			fmt::format("0x{:x}", qp.qpn), qp.type, qp.state, qp.sends_open(), qp.receives_open(),
 			short_number(each.sends), short_number(each.receives), look.peer_of(qp), look.wait_of(qp));
 	}
-	return out;
+	return out + channels.page(for_channels);
 }
 
-std::string document(const Look& look) {
+std::string document(const Look& look, const Channels& channels) {
 	Json json{{"time", static_cast<std::int64_t>(std::time(nullptr))}, {"processes", Json::array()}};
 	for (const ProcessNow& each : look.processes()) {
 		Json process{{"pid", each.process->pid}, {"uid", each.process->uid}, {"program", each.process->program},
@@ -175,12 +198,19 @@ std::string document(const Look& look) {
 		for (const QueuePairNow& of : look.queue_pairs()) {
 			if (of.process != each.process) continue;
 			const QueuePair& qp = *of.qp;
-			process["queue_pairs"].push_back({{"qp", qp.qpn}, {"type", qp.type}, {"state", qp.state},
-				{"peer_qp", qp.peer_qpn}, {"peer_pid", qp.peer_pid}, {"peer_address", qp.peer_address},
-				{"link", qp.link}, {"waits_for", qp.waits}, {"sends_open", qp.sends_open()},
-				{"receives_open", qp.receives_open()}, {"sends_per_second", of.sends},
-				{"receives_per_second", of.receives}, {"retries_left", qp.retries_left}, {"completions_unpolled", qp.unpolled}});
+			process["queue_pairs"].push_back(
+				{{"qp", qp.qpn}, {"type", qp.type}, {"state", qp.state}, {"peer_qp", qp.peer_qpn},
+					{"peer_pid", qp.peer_pid}, {"peer_address", qp.peer_address}, {"link", qp.link},
+					{"waits_for", qp.waits}, {"sends_open", qp.sends_open()}, {"receives_open", qp.receives_open()},
+					{"sends_per_second", of.sends}, {"receives_per_second", of.receives},
+					{"retries_left", qp.retries_left}, {"completions_unpolled", qp.unpolled}});
 		}
+		channels.describe(each.process->pid, process);
+		json["processes"].push_back(std::move(process));
+	}
+	for (const std::uint32_t pid : channels.pids_beside_nic()) {
+		Json process{{"pid", pid}, {"uid", channels.user_of(pid)}, {"program", channels.program_of(pid)}};
+		channels.describe(pid, process);
 		json["processes"].push_back(std::move(process));
 	}
 	return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
@@ -197,16 +227,17 @@ int watch(TopOptions options) {
 	const bool terminal = isatty(STDOUT_FILENO) && !options.json;
 	if (options.count == 0 && !isatty(STDOUT_FILENO) && !options.json) options.count = 1;
 	for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stopped = 1; });
-	std::vector<Process> before = status::ask_all();
+	Seen before = look_around();
 	for (std::uint64_t shown = 0; !stopped && (options.count == 0 || shown < options.count); ++shown) {
 		pause_for(options.interval);
 		if (stopped) break;
-		std::vector<Process> now = status::ask_all();
-		const Look look(before, now);
+		Seen now = look_around();
+		const Look look(before.on_nic, now.on_nic);
+		const Channels channels(now.transports, now.on_nic);
 		winsize size{};
 		std::size_t lines = SIZE_MAX;
 		if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0) lines = size.ws_row;
-		const std::string text = options.json ? document(look) : page(look, options, lines);
+		const std::string text = options.json ? document(look, channels) : page(look, channels, options, lines);
 		if (terminal) fmt::print("\033[H\033[2J{}", text);
 		else fmt::print("{}", text);
 		if (std::fflush(stdout) != 0) return failed;  // the reader has gone
@@ -218,15 +249,16 @@ int watch(TopOptions options) {
 }  // namespace
 
 void add_top(CLI::App& app, Action& action) {
-	CLI::App* const sub =
-		app.add_subcommand("top", "Show the processes on the NIC: traffic, queue pairs, and who waits for whom");
+	CLI::App* const sub = app.add_subcommand(
+		"top", "Show the processes on the NIC: traffic, queue pairs, credits, and who waits for whom");
 	sub->footer(
 		"Examples:\n"
 		"  verbena top                       each second, until Ctrl-C\n"
 		"  verbena top --count 1             once, with the rates of one second\n"
 		"  verbena top --json --count 1      the same as one JSON object\n"
-		"It shows the processes of this user (of all users for root) in this network namespace. On standard output\n"
-		"that is no terminal it shows one page.");
+		"It shows the processes of this user (of all users for root) in this network namespace, and the channels of\n"
+		"programs of this project's library also on hardware. On standard output that is no terminal it shows one "
+		"page.");
 	auto options = std::make_shared<TopOptions>();
 	sub->add_option("--interval", options->interval, "Seconds between two pages")
 		->check(CLI::Range(interval_min, interval_max))

@@ -46,6 +46,11 @@ public:
 	T& front() { return static_cast<T&>(*head_.next_); }
 	const T& front() const { return static_cast<const T&>(*head_.next_); }
 
+	// Calls `visit` with each item, the first one first. It must not change the list.
+	template <class Visit> void for_each(Visit visit) const {
+		for (const Linked* item = head_.next_; item != &head_; item = item->next_) visit(static_cast<const T&>(*item));
+	}
+
 	// Removes the item from the list it is in, if any, and appends it to this one.
 	void push_back(T& item) {
 		Linked& link = item;

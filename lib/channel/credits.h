@@ -145,6 +145,8 @@ public:
 		bank.posted(1);
 		grant(bank);
 	}
+	// Units with data of this connection that are not posted again yet.
+	std::uint32_t held() const { return held_; }
 	// Credits that the sender has not used.
 	std::uint32_t remaining() const { return limit_ - received_; }
 

@@ -161,8 +161,9 @@ void FrameSender::post_pending() {
 }
 
 void FrameSender::ask() {
-	if (asked_ || credits_.available() > 0 || !credits_.may_send(Control::want) || frames_in_flight() >= send_depth_)
-		return;
+	if (credits_.available() > 0) return;
+	if (waits_since_ == 0) waits_since_ = shared_.loop.now();
+	if (asked_ || !credits_.may_send(Control::want) || frames_in_flight() >= send_depth_) return;
 	asked_ = true;
 	post_control(Control::want);
 	++shared_.counters.want_frames;
@@ -213,7 +214,10 @@ bool FrameSender::learn(const FrameHeader& header) {
 	heard_ = true;
 	const std::uint32_t before = credits_.available();
 	if (!credits_.learn(header.limit, header.credits_seen, header.wants_seen)) return false;
-	if (credits_.available() > before) asked_ = false;
+	if (credits_.available() > before) {
+		asked_ = false;
+		waits_since_ = 0;
+	}
 	return true;
 }
 

@@ -37,6 +37,12 @@ public:
 	std::uint32_t payload_max() const { return frame_max_ - FrameHeader::bytes; }
 	// Whether there is a pending frame.
 	bool has_pending() const { return pending_ != nullptr; }
+	// Bytes of the messages in the pending frame, with their headers.
+	std::uint32_t pending_bytes() const { return pending_ == nullptr ? 0 : pending_->length - FrameHeader::bytes; }
+	// Data frames for which the peer has buffers.
+	std::uint32_t credits() const { return credits_.available(); }
+	// The beginning of the present wait for credits. Only while something waits and credits() is 0.
+	Nanoseconds waits_since() const { return waits_since_; }
 
 	// Sends or collects as much of the message as there is room for. `waiting`: something is left.
 	Channel::Sending::Progress advance(Channel::Sending& sending);
@@ -104,6 +110,7 @@ private:
 	std::uint32_t posted_at_beat_ = 0;  // sends_.posted() at the last beat()
 	std::uint32_t close_number_ = 0;  // the number of the request that sends the close frame
 	Unit* pending_ = nullptr;  // the pending frame, of `length` bytes so far; null: there is none
+	Nanoseconds waits_since_ = 0;  // 0: no send has found the credits used up since they grew
 	bool asked_ = false;  // the peer was asked for credits, and has not granted any since
 	bool heard_ = false;  // a frame has come from the peer
 	bool close_posted_ = false;

@@ -58,6 +58,7 @@ bool Offers::make(Channel::Sending& sending) {
 		.total = static_cast<std::uint32_t>(sending.size())}
 		.write(front.data() + MessageHeader::bytes);
 	if (!frames_.post_data(front, sending.slices(sending.offset, head))) return give_up();
+	if (count() == 0) waits_since_ = shared_.loop.now();
 	windows_[made_++ % max] = window;
 	shared_.counters.offers_most = std::max(shared_.counters.offers_most, count());
 	shared_.counters.messages_sent += sending.offset == 0;
@@ -87,8 +88,15 @@ bool Offers::reserve_answer() {
 	return false;
 }
 
+std::uint64_t Offers::memory_bytes() const {
+	std::uint64_t bytes = 0;
+	for (std::uint32_t i = taken_; i != made_; ++i) bytes += shared_.windows[windows_[i % max]].buffer.size();
+	return bytes;
+}
+
 void Offers::handle_taken(std::uint32_t count) {
 	receives_.bank().posted(count);
+	waits_since_ = shared_.loop.now();
 	while (count-- > 0) direct_.end(windows_[taken_++ % max]);
 }
 

@@ -32,6 +32,10 @@ public:
 
 	// The number of offers in flight: made, and not yet reported as fetched.
 	std::uint32_t count() const { return made_ - taken_; }
+	// When the peer last fetched an offer, or the oldest was made. Only if count() > 0.
+	Nanoseconds waits_since() const { return waits_since_; }
+	// Bytes of the registered memory that the offers in flight keep.
+	std::uint64_t memory_bytes() const;
 	// True if the message's body is offered in place; false if copies of head and body are offered.
 	bool offers_in_place(const Channel::Sending& sending) const;
 	// Sends and offers as much of the message as there is room for. `offered`: all of it is sent or
@@ -57,6 +61,7 @@ private:
 	std::array<std::uint32_t, max> windows_{};  // the window of offer n is at (n - 1) modulo `max`
 	// Counts of offers made and offers fetched; each is also the number of the newest such offer.
 	std::uint32_t made_ = 0, taken_ = 0;
+	Nanoseconds waits_since_ = 0;
 };
 
 }  // namespace verbena::channel

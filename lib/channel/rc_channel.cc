@@ -31,6 +31,7 @@ RcChannel::RcChannel(RcTransport& transport, RcShared& shared, ChannelId id, Rec
 	  frames_(*this, sends_, direct_, grants_, senders_, peer, offer.made.inline_max),
 	  offers_(*this, frames_, direct_, receives_),
 	  mtu_(std::min(transport.device().mtu_bytes(), peer.mtu_bytes)),
+	  peer_qpn_(peer.qpn),
 	  peer_name_(std::move(peer_name)) {
 	// The destructor returns what is left of the share.
 	[[maybe_unused]] const auto left = offer.share.release();
@@ -53,6 +54,42 @@ Path RcChannel::path() const {
 		.gid = lib::format_gid(device.choice.gid),
 		.mtu = mtu_,
 		.peer = peer_name_};
+}
+
+RcChannel::Wait RcChannel::wait() const {
+	if (ended_) return Wait::nothing;
+	const bool sends = frames_.has_pending() || !senders_.empty();
+	if (sends && frames_.credits() == 0) return Wait::credits;
+	if (waits_for_units()) return Wait::units;
+	if (waits_for_memory()) return Wait::memory;
+	if (offers_.count() > 0) return Wait::fetch;
+	return sends ? Wait::room : Wait::nothing;
+}
+
+ChannelStatus RcChannel::status() const {
+	static constexpr std::array words{"nothing", "credits", "units", "memory", "fetch", "room"};
+	const Wait wait = this->wait();
+	ChannelStatus status{.qpn = queue_pair()->qp_num,
+		.peer_qpn = peer_qpn_,
+		.waits = words[static_cast<std::size_t>(wait)],
+		.credits = frames_.credits(),
+		.granted = grants_.remaining(),
+		.sends = frames_.has_pending(),
+		.bytes = frames_.pending_bytes(),
+		.offers = offers_.count(),
+		.offered_bytes = offers_.memory_bytes(),
+		.held = grants_.held(),
+		.peer = peer_name_};
+	const Nanoseconds since = wait == Wait::credits ? frames_.waits_since()
+		: wait == Wait::fetch                       ? offers_.waits_since()
+													: loop_.now();
+	status.waits_ms = static_cast<std::uint64_t>(std::max<Nanoseconds>(loop_.now() - since, 0)) / 1'000'000;
+	senders_.for_each([&](const async::Waiter& waiter) {
+		const auto& sending = static_cast<const Sending&>(waiter);
+		++status.sends;
+		status.bytes += sending.size() - sending.offset;
+	});
+	return status;
 }
 
 void RcChannel::prefetch() const {

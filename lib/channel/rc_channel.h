@@ -22,6 +22,7 @@
 #include "lib/channel/offers.h"
 #include "lib/channel/rc_transport.h"
 #include "lib/channel/stall_watch.h"
+#include "lib/channel/status.h"
 
 namespace verbena::channel {
 
@@ -46,6 +47,10 @@ public:
 	ReceiveQueue& receives() { return receives_; }
 	using RcOwner::id;
 	std::uint32_t reads() const { return reads_; }  // RDMA READs in flight at once, each way
+	// The reason for which messages of this channel wait.
+	enum class Wait : std::uint8_t { nothing, credits, units, memory, fetch, room };
+	Wait wait() const;
+	ChannelStatus status() const;
 
 	// The transport calls the methods below. None of them resumes a coroutine: the loop does,
 	// later in the turn.
@@ -126,6 +131,7 @@ private:
 	bool peer_closed_ = false;  // the peer's close frame has arrived
 	bool lost_ = false;  // fail() was called
 	std::uint32_t mtu_;  // the connection's, in bytes
+	std::uint32_t peer_qpn_;
 	std::string peer_name_;
 };
 

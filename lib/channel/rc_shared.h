@@ -86,6 +86,8 @@ public:
 	void wait_for_memory() {
 		if (!std::exchange(waits_for_memory_, true)) shared_.waiting_for_memory.push_back(id_);
 	}
+	bool waits_for_units() const { return waits_for_units_; }
+	bool waits_for_memory() const { return waits_for_memory_; }
 	// Ends the channel: nothing is sent any more and nothing more arrives, and all waiting
 	// operations fail. Later calls change nothing.
 	virtual void fail(Trouble trouble, std::string reason) = 0;

@@ -2,9 +2,11 @@
 #include "lib/channel/rc_transport.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "lib/channel/rc_channel.h"
 
@@ -84,6 +86,7 @@ std::expected<void, std::string> RcTransport::start() {
 	shared_.options.window.max = std::clamp(shared_.options.window.max, 1u, receive_depth_max);
 	shared_.options.window.first = std::clamp(shared_.options.window.first, 1u, shared_.options.window.max);
 	shared_.loop.add(*this);
+	status_door_.emplace(shared_.loop, [this] { return render(status()); });
 	return {};
 }
 
@@ -152,6 +155,23 @@ std::expected<std::unique_ptr<RcChannel>, std::string> RcTransport::connect(
 	if (!connected) return std::unexpected(connected.error());
 	++shared_.counters.channels_opened;
 	return channel;
+}
+
+TransportStatus RcTransport::status() const {
+	TransportStatus status{.pid = static_cast<std::uint32_t>(getpid()),
+		.uid = geteuid(),
+		.channels_open = channels_,
+		.credits_free = credits_free(),
+		.device = device_.choice.device,
+		.program = program_invocation_short_name};
+	for (const bool waits : {true, false}) {
+		for (const Slot& slot : slots_) {
+			if (status.channels.size() == TransportStatus::described_max) return status;
+			if (slot.channel != nullptr && (slot.channel->wait() != RcChannel::Wait::nothing) == waits)
+				status.channels.push_back(slot.channel->status());
+		}
+	}
+	return status;
 }
 
 std::size_t RcTransport::poll() {

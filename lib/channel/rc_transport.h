@@ -14,6 +14,9 @@
 // the last look sends an RDMA WRITE of no bytes. The transport looks at no more than 2,000 channels
 // a second, so with more channels each has its turn less often.
 //
+// Processes of the same user can ask for the credits of the channels (status_door.h, `verbena
+// top`); until one asks, this costs a descriptor.
+//
 // Threads: the loop's thread.
 // Owns: the device and all verbs objects except the queue pairs of channels and offers, and the
 //   receive queues that these have of their own.
@@ -32,6 +35,8 @@
 #include "lib/channel/rc_end.h"
 #include "lib/channel/rc_shared.h"
 #include "lib/channel/receive_queue.h"
+#include "lib/channel/status.h"
+#include "lib/channel/status_door.h"
 #include "lib/verbs/device.h"
 #include "lib/verbs/queue_pair.h"
 
@@ -101,6 +106,9 @@ public:
 			.domains = device_.domain != nullptr,
 			.memory_regions = shared_.units.regions() + shared_.memory.regions()};
 	}
+
+	// The channels now, those that wait before the others (status.h).
+	TransportStatus status() const;
 
 	// Poller
 	std::size_t poll() override;
@@ -183,6 +191,7 @@ private:
 	unsigned unacknowledged_ = 0;
 	Heart heart_{*this};
 	std::size_t next_beat_ = 0;  // the slot at which the next beat() begins
+	std::optional<StatusDoor> status_door_;
 };
 
 }  // namespace verbena::channel

@@ -57,7 +57,7 @@ public:
 		bool (*interfaces)(std::span<const LinkChange>);
 		// The counters may have changed; only called while watch_counters(true).
 		void (*counted)(Engine&);
-		// The text with which this process answers at its door (nic/status/door.h). The progress
+		// The text with which this process answers at its door (base/door.h). The progress
 		// thread calls it without the lock.
 		std::string (*status)(Engine&);
 	};

@@ -54,7 +54,7 @@ int Progress::start() {
 	// Without the subscription the interfaces are read when a program asks (nic/verbs/process.cc).
 	if (auto watch = InterfaceWatch::open(); watch && epoll_.add(watch->fd())) watch_ = std::move(*watch);
 	// Without a door the process runs as well, and no tool sees it.
-	if (auto door = status::open_door(geteuid()); door && epoll_.add(door->get())) door_ = std::move(*door);
+	if (auto door = door::open(status::door_kind, geteuid()); door && epoll_.add(door->get())) door_ = std::move(*door);
 	second_bell_ = Descriptor(fcntl(bell_, F_DUPFD_CLOEXEC, 0));
 	auto thread = Thread::start("verbena", [this] { run(); });
 	if (!thread) return thread.error();
@@ -199,7 +199,7 @@ void Progress::answer_at_door() {
 	std::uint32_t strangers = 0;
 	bool fails = false;
 	for (int answered = 0; answered < answers_max && strangers < refusals_max;) {
-		const auto visitor = status::next_visitor(door_.get());
+		const auto visitor = door::next_visitor(door_.get());
 		if (!visitor && visitor.error() == EPERM) {
 			++strangers;
 			continue;
@@ -209,7 +209,7 @@ void Progress::answer_at_door() {
 			break;
 		}
 		++answered;
-		static_cast<void>(status::answer(*visitor, status_(engine_)));  // the visitor sees it
+		static_cast<void>(door::answer(*visitor, status_(engine_)));  // the visitor sees it
 	}
 	rest_from(door_.get(), strangers, fails);
 }

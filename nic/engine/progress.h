@@ -101,7 +101,7 @@ private:
 	Nanoseconds report_after_ = 0;
 
 	std::string (*status_)(Engine&);
-	Descriptor door_;  // where this process says how it is (nic/status/door.h); may be missing
+	Descriptor door_;  // where this process says how it is (base/door.h); may be missing
 };
 
 }  // namespace verbena::engine

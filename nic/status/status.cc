@@ -2,48 +2,16 @@
 #include "nic/status/status.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
+
+#include "base/line_words.h"
 
 namespace verbena::status {
 namespace {
 
 constexpr std::string_view head = "verbena status 1\n";
 
-// A program may have any name. A line must stay one line, and a terminal must not obey it.
-std::string printable(std::string_view text) {
-	std::string out(text);
-	std::ranges::replace_if(out, [](unsigned char c) { return c < ' ' || c == 127; }, '?');
-	return out;
-}
-
-// The words of a line, one after the other. A wrong one makes good() false.
-class Words {
-public:
-	explicit Words(std::string_view line) : rest_(line) {}
-
-	std::string_view word() {
-		const std::size_t end = std::min(rest_.find(' '), rest_.size());
-		const std::string_view found = rest_.substr(0, end);
-		rest_.remove_prefix(std::min(end + 1, rest_.size()));
-		good_ &= !found.empty();
-		return found;
-	}
-	template <class Number> void into(Number& number) {
-		const std::string_view text = word();
-		const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-		good_ &= read.ec == std::errc{} && read.ptr == text.data() + text.size();
-	}
-	void into(std::string& text) { text = printable(word()); }
-	std::string_view rest() const { return rest_; }
-	bool good() const { return good_; }
-
-private:
-	std::string_view rest_;
-	bool good_ = true;
-};
-
-std::optional<QueuePair> queue_pair_in(Words words) {
+std::optional<QueuePair> queue_pair_in(LineWords words) {
 	QueuePair qp;
 	words.into(qp.qpn);
 	words.into(qp.type);
@@ -97,8 +65,7 @@ std::optional<Process> parse(std::string_view text) {
 	text.remove_prefix(head.size());
 	std::optional<Process> process;
 	while (!text.empty()) {
-		Words words(text.substr(0, text.find('\n')));
-		text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+		LineWords words(take_line(text));
 		const std::string_view kind = words.word();
 		if (kind == "process") {
 			process.emplace();
