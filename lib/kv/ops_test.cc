@@ -15,7 +15,9 @@ TEST(Abi, StructuresHaveTheSizesAndPlacesOfPublishedHeaders) {
 	static_assert(sizeof(void*) == 8);
 	EXPECT_EQ(offsetof(kv_options, no_retry), 88u);
 	EXPECT_EQ(offsetof(kv_options, lanes), 96u);
-	EXPECT_EQ(sizeof(kv_options), 104u);
+	EXPECT_EQ(offsetof(kv_options, etcd_ca), 104u);
+	EXPECT_EQ(offsetof(kv_options, etcd_password_file), 136u);
+	EXPECT_EQ(sizeof(kv_options), 144u);
 	EXPECT_EQ(offsetof(kv_counters, retries), 88u);
 	EXPECT_EQ(sizeof(kv_counters), 96u);
 	EXPECT_EQ(offsetof(kv_op, version), 48u);

@@ -121,9 +121,11 @@ std::expected<void, std::string> Service::join() {
 	member_->begin(options_.name);
 	io_.spawn(drop_lost_keys());
 	auto joined = discovery::Registration::make(
-		*options_.join, options_.name, options_.join_lease_s, [this](discovery::Look look) {
+		*options_.join, options_.name, options_.join_lease_s,
+		[this](discovery::Look look) {
 			io_.post([this, look = std::move(look)] { member_->handle_look(look, boot_now()); });
-		});
+		},
+		options_.complain);
 	if (!joined) return std::unexpected(joined.error());
 	registration_ = std::move(*joined);
 	return {};

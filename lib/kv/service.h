@@ -50,7 +50,7 @@ struct ServiceOptions {
 	std::string version;  // the release, for facts()
 	bool timed = false;   // measure how long requests take
 	// Gets one sentence for each client that failed, and when writing to the disk begins to fail or
-	// to work again. Both threads call it.
+	// to work again, and about etcd. The threads of the service call it.
 	std::function<void(const std::string&)> complain = [](const std::string&) {};
 };
 

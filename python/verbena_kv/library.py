@@ -36,6 +36,11 @@ class Options(Structure):
         ("timeout_ms", c_int),
         ("no_retry", c_int),
         ("lanes", c_size_t),
+        ("etcd_ca", c_char_p),
+        ("etcd_certificate", c_char_p),
+        ("etcd_key", c_char_p),
+        ("etcd_user", c_char_p),
+        ("etcd_password_file", c_char_p),
     )
 
 

@@ -71,7 +71,9 @@ enum kv_result {
  *   "host[:port],host[:port]"   several servers, each of which has its share of the keys;
  *   "etcd://HOST:2379/PREFIX"   the servers that are members of this etcd prefix: a cache, in
  *                               which keys may be missing after a server has joined or left, and
- *                               never have an older value.
+ *                               never have an older value;
+ *   "etcds://HOST:2379,HOST:2379/PREFIX"   the same by TLS and by several members of etcd
+ *                               (kv_options.etcd_ca and those after it).
  * Both ends must belong to one user, or have certificates of one authority (VERBENA_CA,
  * VERBENA_CERT, VERBENA_KEY), or both must trust every peer (kv_open_with(), `insecure`).
  * Returns when one of the servers is connected, and waits 10 s at most for that. */
@@ -248,6 +250,11 @@ struct kv_options {
 	 * threads when it first used the handle. kv_wait(), kv_fd(), kv_flush() and kv_last_error() are
 	 * about that lane alone. */
 	size_t lanes;
+	/* For "etcds://": the PEM file of the authority of etcd's certificate (default: those of the
+	 * system), the certificate and key to show to etcd, and a user of etcd with the file of the
+	 * password. No other user may read the key and the password. VERBENA_ETCD_CA, _CERT, _KEY,
+	 * _USER and _PASSWORD_FILE stand in for those that are NULL. */
+	const char *etcd_ca, *etcd_certificate, *etcd_key, *etcd_user, *etcd_password_file;
 };
 /* kv_open() with options. `options` may be NULL. */
 VERBENA_KV_API int kv_open_with(char* servername, const struct kv_options* options, void** kv_handle);
