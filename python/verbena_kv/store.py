@@ -8,7 +8,22 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from .errors import KvError, Result
-from .library import GET, SET, Cursor, Key, KeyText, Op, Options, Source, Value, key_bytes, library, take, ttl_of
+from .library import (
+    GET,
+    SET,
+    Cursor,
+    Key,
+    KeyText,
+    Op,
+    Options,
+    Source,
+    Value,
+    key_bytes,
+    library,
+    take,
+    take_keys,
+    ttl_of,
+)
 
 
 class Versioned(NamedTuple):
@@ -162,9 +177,7 @@ class Store:
             self._check(
                 self._library.kv_scan(self._open(), cursor, name, len(name), 0, ctypes.byref(keys), ctypes.byref(count))
             )
-            page = [ctypes.string_at(keys[i].key, keys[i].key_length) for i in range(count.value)]
-            self._library.kv_release(keys)
-            yield from page
+            yield from take_keys(keys, count.value)
 
     def close(self) -> None:
         """Close the connections. Values that were fetched stay valid."""
