@@ -20,6 +20,7 @@
 #include "lib/kv/script.h"
 #include "tools/command_line.h"
 #include "tools/device_options.h"
+#include "tools/etcd_options.h"
 #include "tools/exception_reason.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
@@ -42,6 +43,7 @@ struct Options {
 	double wait_s = 0;
 	kv::RouterOptions how;
 	channel::TrustOptions trust;
+	discovery::EtcdAccess etcd;
 };
 
 int fail(const std::string& text, int code = 1) {
@@ -239,7 +241,7 @@ private:
 
 // Returns once all servers of the list listen, or once the etcd prefix has a member, or when the
 // time is over. A name that cannot be resolved is left to Session::open(), which reports it.
-void wait_for_servers(const std::string& servers, double seconds) {
+void wait_for_servers(const std::string& servers, const discovery::EtcdAccess& etcd, double seconds) {
 	if (seconds == 0) return;
 	using Clock = std::chrono::steady_clock;
 	const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
@@ -251,10 +253,12 @@ void wait_for_servers(const std::string& servers, double seconds) {
 		for (const std::string_view each : split(servers)) wait_for(std::string(each), kv::port_default);
 		return;
 	}
-	const auto prefix = discovery::read_etcd(servers);
+	const auto prefix = discovery::read_etcd(servers, etcd, discovery::etcd_environment());
 	if (!prefix) return;
-	constexpr std::uint16_t http_port = 80;  // libcurl's, for a URL without a port
-	wait_for(prefix->url.substr(prefix->url.rfind('/') + 1), http_port);
+	// libcurl's ports, for a URL without one. One member of etcd is enough, but the others soon
+	// listen, too.
+	for (const std::string& url : prefix->urls)
+		wait_for(url.substr(url.rfind('/') + 1), url.starts_with("https") ? 443 : 80);
 	const auto members = discovery::Members::watch(*prefix);
 	while (members && (*members)->list().empty() && Clock::now() < deadline)
 		std::this_thread::sleep_for(tools::pause_between_attempts);
@@ -274,8 +278,9 @@ int run(Options options) {
 	options.how.timeout = options.timeout_ms == 0 ? never : Nanoseconds{options.timeout_ms} * 1'000'000;
 	if (!options.eager_max.empty())
 		client.eager_max = options.settings.eager_max = static_cast<std::uint32_t>(*parse_size(options.eager_max));
-	wait_for_servers(options.server, options.wait_s);
+	wait_for_servers(options.server, options.etcd, options.wait_s);
 	auto session = kv::Session::open({.host = options.server,
+		.etcd = options.etcd,
 		.port = kv::port_default,
 		.protection = std::move(*protection),
 		.device = options.device,
@@ -318,7 +323,7 @@ int main(int argc, char** argv) {
 		"Exit codes: 0 success, 1 a line failed or the server is not reachable, 2 wrong usage.");
 	app.add_option("server", options.server,
 		   "HOST[:PORT] of a kv_server, a comma-separated list of servers that share the keys, or "
-		   "etcd://HOST:2379/PREFIX")
+		   "etcd://HOST:2379/PREFIX (etcds:// with TLS)")
 		->required();
 	app.add_option("files", options.files, "Files of lines, each for a client of its own (default: standard input)")
 		->type_name("FILE");
@@ -347,6 +352,7 @@ int main(int argc, char** argv) {
 		"GET values that the server publishes by RDMA READ alone (kv_server --one-sided)");
 	app.add_flag("--stats", options.stats, "Print what each client did on standard error");
 	tools::add_trust(app, options.trust);
+	tools::add_etcd(app, options.etcd);
 	if (const auto code = tools::parse(app, argc, argv)) return *code;
 	try {
 		return run(std::move(options));

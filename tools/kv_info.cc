@@ -9,6 +9,7 @@
 #include "lib/kv/router.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
+#include "tools/etcd_options.h"
 #include "tools/loopback_device.h"
 #include "tools/trust_options.h"
 
@@ -22,6 +23,7 @@ struct Options {
 	std::uint32_t timeout_ms = 10'000;
 	bool json = false;
 	channel::TrustOptions trust;
+	discovery::EtcdAccess etcd;
 };
 
 // The lines "name: value" as an object. Values that are numbers in decimal are numbers there too.
@@ -59,6 +61,7 @@ int run(const Options& options) {
 	auto protection = channel::make_client_protection(*trust);
 	if (!protection) return complain(protection.error());
 	auto session = kv::Session::open({.host = options.servers,
+		.etcd = options.etcd,
 		.port = kv::port_default,
 		.protection = std::move(*protection),
 		.device = options.device,
@@ -97,7 +100,8 @@ void add_kv(CLI::App& app, Action& action) {
 		"docs/kv.md explains the lines.");
 	auto options = std::make_shared<Options>();
 	info->add_option("server", options->servers,
-			"HOST[:PORT] of a kv_server, a comma-separated list of servers, or etcd://HOST:2379/PREFIX")
+			"HOST[:PORT] of a kv_server, a comma-separated list of servers, or etcd://HOST:2379/PREFIX "
+			"(etcds:// with TLS)")
 		->required();
 	info->add_flag("--json", options->json, "Print JSON");
 	info->add_option("--transport", options->transport, "Transport of the messages")
@@ -108,6 +112,7 @@ void add_kv(CLI::App& app, Action& action) {
 		->check(CLI::Range(1u, 86'400'000u));
 	add_device_option(*info, options->device);
 	add_trust(*info, options->trust);
+	add_etcd(*info, options->etcd);
 	info->callback([options, &action] {
 		action = [options]() -> int {
 			list_loopback_device();

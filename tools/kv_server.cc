@@ -6,6 +6,7 @@
 #include "base/sizes.h"
 #include "lib/kv/service.h"
 #include "tools/command_line.h"
+#include "tools/etcd_options.h"
 #include "tools/exception_reason.h"
 #include "tools/kv_metrics.h"
 #include "tools/loopback_device.h"
@@ -19,6 +20,7 @@ struct Options : verbena::tools::ServerOptions {
 	verbena::kv::ServerOptions server;
 	std::string memory = "1G", eager_max = "4096", value_max = "64M", one_sided = "0";
 	std::string data, join, name;
+	verbena::discovery::EtcdAccess etcd;
 	std::string metrics, metrics_json;
 	std::uint32_t join_lease_s = 5;
 	bool print_config = false, salvage = false, evict = false;
@@ -63,7 +65,7 @@ int run(const Options& options) {
 
 	std::optional<discovery::EtcdPrefix> join;
 	if (!options.join.empty()) {
-		const auto prefix = discovery::read_etcd(options.join);
+		const auto prefix = discovery::read_etcd(options.join, options.etcd, discovery::etcd_environment());
 		if (!prefix) {
 			fail(prefix.error());
 			return 2;
@@ -141,6 +143,7 @@ void add_options(CLI::App& app, Options& options) {
 		"  kv_server --data /var/lib/kv\n"
 		"  kv_server --metrics 9401\n"
 		"  kv_server --join etcd://127.0.0.1:2379/kv --listen 10.0.0.1\n"
+		"  kv_server --join etcds://a:2379,b:2379,c:2379/kv --etcd-ca ca.pem --listen 10.0.0.1\n"
 		"  kv_server --listen 127.0.0.1 --rx-depth 6000 --tx-depth 6000\n"
 		"  kv_server --ca ca.pem --cert server.pem --key server.key\n"
 		"Then start kv_client SERVER on this or another host. On SIGTERM the server closes its clients and ends within "
@@ -196,8 +199,9 @@ void add_options(CLI::App& app, Options& options) {
 		   "Join the cluster of this prefix while the server runs; its clients give the server a share of the keys. "
 		   "The cluster is a cache: a key that gets another server is missing until it is set again, and never has an "
 		   "older value; a server that does not reach etcd for --join-lease-s loses all keys. Not together with --data "
-		   "or --one-sided")
+		   "or --one-sided. With TLS: etcds://; members of one etcd cluster: HOST:2379,HOST:2379")
 		->type_name("etcd://HOST:2379/PREFIX");
+	verbena::tools::add_etcd(app, options.etcd);
 	app.add_option("--name", options.name,
 		"HOST[:PORT] at which clients reach a server that joins (default: --listen and --port, which must then be one "
 		"address)");

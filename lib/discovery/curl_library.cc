@@ -21,7 +21,10 @@ std::expected<CurlLibrary, std::string> load_curl(const char* name) {
 	find(found.easy_cleanup, "curl_easy_cleanup");
 	find(found.easy_reset, "curl_easy_reset");
 	find(found.easy_setopt, "curl_easy_setopt");
+	find(found.easy_getinfo, "curl_easy_getinfo");
 	find(found.easy_strerror, "curl_easy_strerror");
+	find(found.slist_append, "curl_slist_append");
+	find(found.slist_free_all, "curl_slist_free_all");
 	find(found.multi_init, "curl_multi_init");
 	find(found.multi_cleanup, "curl_multi_cleanup");
 	find(found.multi_add_handle, "curl_multi_add_handle");

@@ -19,7 +19,10 @@ struct CurlLibrary {
 	decltype(&::curl_easy_cleanup) easy_cleanup;
 	decltype(&::curl_easy_reset) easy_reset;
 	decltype(&::curl_easy_setopt) easy_setopt;
+	decltype(&::curl_easy_getinfo) easy_getinfo;
 	decltype(&::curl_easy_strerror) easy_strerror;
+	decltype(&::curl_slist_append) slist_append;
+	decltype(&::curl_slist_free_all) slist_free_all;
 	decltype(&::curl_multi_init) multi_init;
 	decltype(&::curl_multi_cleanup) multi_cleanup;
 	decltype(&::curl_multi_add_handle) multi_add_handle;

@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of etcd's JSON gateway that membership needs, over libcurl. Each blocks until etcd
-// answers, or until stop().
+// The calls of etcd's JSON gateway that membership needs. Each blocks until etcd answers, or until
+// stop().
+//
+// A call that one member of the etcd cluster does not answer in time, or not with a result, goes to
+// the next one, with which later calls begin. With a user, the calls have a token of etcd, and
+// fetch a new one when etcd does not accept it any more.
 //
 // Threads: one thread makes calls; any thread may call stop(), resume() and stopped().
-// Owns: its libcurl handles.
-// Errors: one sentence; "stopped" after stop(). All calls fail if the machine has no libcurl.
+// Errors: one sentence for each member that was asked; "stopped" after stop().
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
-#include <expected>
-#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
 
-#include "lib/discovery/curl_library.h"
-#include "lib/discovery/members.h"
+#include "base/time.h"
+#include "lib/discovery/http.h"
 
 namespace verbena::discovery {
 
@@ -25,12 +23,12 @@ class Etcd {
 public:
 	using Json = nlohmann::json;
 	template <class T> using Result = std::expected<T, std::string>;
+	// Gets a sentence when the next member takes over.
+	using Notice = std::function<void(const std::string&)>;
 
-	// Calls that watch, enter or revoke have other limits than `patience_ms`.
-	explicit Etcd(EtcdPrefix where, long patience_ms = 5000);
-	~Etcd();
-	Etcd(const Etcd&) = delete;
-	Etcd& operator=(const Etcd&) = delete;
+	// `patience_ms` is the time that one member has for an answer; 0: the usual one. Calls that
+	// watch, enter or revoke have other limits.
+	explicit Etcd(EtcdPrefix where, long patience_ms = 0, Notice notice = {});
 
 	struct Listed {
 		std::vector<std::string> names;  // sorted
@@ -38,7 +36,8 @@ public:
 	};
 	// The names below the prefix, and the revision of etcd's store that they are of.
 	Result<Listed> list();
-	// Blocks until a key below the prefix changes in a later revision than this.
+	// Blocks until a key below the prefix changes in a later revision than this. If there are
+	// several members, it also returns after 4 s: only a question shows that a member hangs.
 	Result<void> wait_for_change(std::int64_t revision);
 
 	struct Entry {
@@ -62,28 +61,48 @@ public:
 
 	// Ends the call that is running, and makes later ones fail, until resume().
 	void stop();
-	void resume() { stopped_ = false; }
-	bool stopped() const { return stopped_; }
+	void resume() { http_.resume(); }
+	bool stopped() const { return http_.stopped(); }
 	// Sleeps; returns false if stop() ended it.
 	bool sleep(std::uint32_t milliseconds);
 
 private:
+	struct Failure {
+		std::string sentence;
+		bool elsewhere = false;  // another member may answer
+		bool token = false;  // a new token may help
+		bool late = false;  // the time was over
+	};
+	template <class T> using Tried = std::expected<T, Failure>;
+
 	// Passes the name of each key below the prefix, and its entry in the answer to a range request.
 	void for_each_entry(const Json& answer, const std::function<void(std::string name, const Json& entry)>& take) const;
 	Result<Json> call(const std::string& path, const Json& body) { return call(path, body, patience_ms_); }
-	Result<Json> call(const std::string& path, const Json& body, long patience_ms);
-	// Sends a request and passes the answer to `take` in pieces; `take` returns false when it needs
-	// no more. `patience_ms` limits the whole call; 0: no limit.
-	Result<void> post(const std::string& path, const std::string& body,
-		const std::function<bool(std::string_view)>& take, long patience_ms = 0);
+	// Asks one member after the other, `members_max` at most.
+	Result<Json> call(const std::string& path, const Json& body, long patience_ms, std::size_t members_max = SIZE_MAX);
+	// Asks the present member, with a token if that is needed.
+	Tried<Json> ask(const std::string& path, const std::string& body, long patience_ms);
+	Tried<Json> exchange(const std::string& path, const std::string& body, long patience_ms);
+	// Sends a request to the present member.
+	Tried<long> post(const std::string& path, const std::string& body, const Http::Take& take, long patience_ms);
+	Tried<void> authenticate(long patience_ms);
+	// The meaning of an error that the present member has sent.
+	Failure refusal(long status, const std::string& message) const;
+	const std::string& url() const { return where_.urls[member_]; }
+	void turn_to_next() { member_ = (member_ + 1) % where_.urls.size(); }
 
-	EtcdPrefix where_;
-	long patience_ms_;
-	const std::expected<CurlLibrary, std::string>& curl_;
-	CURLM* multi_ = nullptr;
-	CURL* easy_ = nullptr;
-	std::atomic<bool> stopped_{false};
-	std::mutex lock_;  // held while stopped_ changes and a sleeper looks at it
+	const EtcdPrefix where_;
+	const long usual_patience_ms_, patience_ms_;
+	const Notice notice_;
+	Http http_;
+	std::size_t member_ = 0;  // an index of where_.urls: the one that has answered last
+	std::string token_;  // empty: there is none yet
+	bool without_tokens_ = false;  // etcd has said that it has no users
+	// A password that was refused is not tried again before this time: etcd takes a tenth of a
+	// second of a core for each attempt.
+	Nanoseconds next_attempt_ = 0;
+	std::string refused_;
+	std::mutex lock_;  // held while stopped() changes and a sleeper looks at it
 	std::condition_variable stops_;
 };
 

@@ -124,6 +124,54 @@ TEST(Etcd, AMachineWithoutLibcurlGetsTheNameOfThePackage) {
 	EXPECT_NE(another.error().find("has no curl_"), std::string::npos) << another.error();
 }
 
+TEST(Prefix, HasTheSchemeAndTheMembersOfItsText) {
+	const auto one = read_etcd("etcd://a:2379/kv");
+	ASSERT_TRUE(one) << one.error();
+	EXPECT_EQ(one->urls, std::vector<std::string>{"http://a:2379"});
+	EXPECT_EQ(one->prefix, "/kv/");
+	const auto several = read_etcd("etcds://a:2379,[::1]:2379/kv/here/");
+	ASSERT_TRUE(several) << several.error();
+	EXPECT_EQ(several->urls, (std::vector<std::string>{"https://a:2379", "https://[::1]:2379"}));
+	EXPECT_EQ(several->prefix, "/kv/here/");
+	for (const char* text : {"etcd://", "etcd:///kv", "etcd://a", "etcd://a/", "etcds://a,/kv", "etcd://a,,b/kv", "a"})
+		EXPECT_FALSE(read_etcd(text).has_value()) << text;
+}
+
+TEST(Prefix, TheEnvironmentStandsInForWhatIsNotGiven) {
+	const EtcdAccess environment{.ca = "/dev/null", .certificate = "", .key = "", .user = "", .password_file = ""};
+	const auto where = read_etcd("etcds://a:1/kv", {}, environment);
+	ASSERT_TRUE(where) << where.error();
+	EXPECT_EQ(where->access.ca, "/dev/null");
+	EXPECT_FALSE(read_etcd("etcds://a:1/kv", {.ca = "/nowhere"}, environment).has_value());
+	EXPECT_FALSE(read_etcd("etcd://a:1/kv", {}, environment).has_value()) << "without TLS";
+}
+
+TEST(Etcd, TheNextMemberIsAskedIfOneSendsNoResult) {
+	const Impostor page("<html>"), etcd(R"({"kvs":[{"key":"L2hlcmUvb25l"}]})");
+	EtcdPrefix where = page.where();
+	where.urls.push_back(etcd.where().urls.front());
+	std::vector<std::string> notices;
+	Etcd calls(where, 0, [&](const std::string& notice) { notices.push_back(notice); });
+	for (int i = 0; i < 2; ++i) {
+		const auto listed = calls.list();
+		ASSERT_TRUE(listed.has_value()) << listed.error();
+		EXPECT_EQ(listed->names, std::vector<std::string>{"one"});
+	}
+	ASSERT_EQ(notices.size(), 1u) << "later calls begin with the member that has answered";
+	EXPECT_NE(notices[0].find(where.urls[0]), std::string::npos) << notices[0];
+}
+
+TEST(Etcd, AnErrorOfEveryMemberIsNamed) {
+	const Impostor one("1"), other(R"({"error":{"message":"etcdserver: no leader"}})");
+	EtcdPrefix where = one.where();
+	where.urls.push_back(other.where().urls.front());
+	Etcd calls(where);
+	const auto listed = calls.list();
+	ASSERT_FALSE(listed.has_value());
+	EXPECT_NE(listed.error().find("not JSON"), std::string::npos) << listed.error();
+	EXPECT_NE(listed.error().find("no leader"), std::string::npos) << listed.error();
+}
+
 TEST(Etcd, StopEndsASleepAndResumeAllowsTheNext) {
 	Etcd calls(read_etcd("etcd://127.0.0.1:1/here").value());
 	std::jthread stops([&] { calls.stop(); });

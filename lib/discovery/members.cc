@@ -12,7 +12,8 @@
 namespace verbena::discovery {
 namespace {
 
-constexpr std::uint32_t retry_ms = 200;
+// The pause after a failure doubles up to the second one.
+constexpr std::uint32_t retry_ms_min = 200, retry_ms_max = 2000;
 constexpr std::uint32_t looks_per_lease = 4;
 // A call to etcd takes this long at most, so that one lost answer does not cost the lease.
 constexpr long call_ms_min = 500, call_ms_max = 5000;
@@ -24,29 +25,36 @@ struct Members::State {
 
 	// Runs on the thread of its own. While etcd cannot be reached, the last list stays valid.
 	void run() {
+		std::uint32_t pause = retry_ms_min;
+		const auto rest = [&] { return etcd.sleep(std::exchange(pause, std::min(2 * pause, retry_ms_max))); };
 		while (!etcd.stopped()) {
-			if (!etcd.wait_for_change(revision)) {
-				if (!etcd.sleep(retry_ms)) return;
-			}
+			const auto waited = etcd.wait_for_change(revision);
+			if (!waited && !rest()) return;
 			auto listed = etcd.list();
-			if (!listed) {
-				if (!etcd.sleep(retry_ms)) return;
-				continue;
-			}
-			revision = listed->revision;
-			{
-				const std::lock_guard guard(lock);
-				names = std::move(listed->names);
-				changed = true;
-			}
-			if (notify) notify();
+			take(listed);
+			if (!listed && !rest()) return;
+			if (waited && listed) pause = retry_ms_min;
 		}
+	}
+	// The list may be the same one: a watch of several members of etcd also ends without an event.
+	void take(Etcd::Result<Etcd::Listed>& listed) {
+		{
+			const std::lock_guard guard(lock);
+			failure = listed || etcd.stopped() ? std::string() : listed.error();
+			if (!listed) return;
+			revision = listed->revision;
+			if (names == listed->names) return;
+			names = std::move(listed->names);
+			changed = true;
+		}
+		if (notify) notify();
 	}
 
 	Etcd etcd;
 	std::int64_t revision = 0;
 	std::mutex lock;
 	std::vector<std::string> names, first;
+	std::string failure;
 	std::atomic<bool> changed{true};
 	std::function<void()> notify;
 	std::jthread thread;
@@ -78,12 +86,19 @@ std::vector<std::string> Members::list() {
 	return state_->names;
 }
 
+std::string Members::failure() const {
+	const std::lock_guard guard(state_->lock);
+	return state_->failure;
+}
+
 struct Registration::State {
-	State(const EtcdPrefix& where, std::string as, std::uint32_t seconds, std::function<void(Look)> looked)
-		: etcd(where, std::clamp(seconds * 1000L / looks_per_lease, call_ms_min, call_ms_max)),
+	State(const EtcdPrefix& where, std::string as, std::uint32_t seconds, std::function<void(Look)> looked,
+		std::function<void(const std::string&)> complain)
+		: etcd(where, std::clamp(seconds * 1000L / looks_per_lease, call_ms_min, call_ms_max), complain),
 		  name(std::move(as)),
 		  lease_seconds(seconds),
-		  looked(std::move(looked)) {}
+		  looked(std::move(looked)),
+		  complain(std::move(complain)) {}
 
 	std::expected<void, std::string> enter() {
 		auto granted = etcd.grant(lease_seconds);
@@ -92,25 +107,35 @@ struct Registration::State {
 		return etcd.put(name, lease, lease_seconds);
 	}
 	void run() {
-		// A server that has just entered looks at once.
-		do {
-			while (look()) {}
-		} while (etcd.sleep(lease_seconds * 1000 / looks_per_lease));
+		const std::uint32_t interval = lease_seconds * 1000 / looks_per_lease;
+		// A server that has just entered looks at once. After a failure it does not wait for long,
+		// because its lease goes on.
+		for (bool good = true;;) {
+			const auto seen = look();
+			if (seen && *seen) continue;
+			if (etcd.stopped()) return;
+			if (seen.has_value() != good && complain)
+				complain(seen ? "etcd answers again"
+							  : seen.error() + "; while no member of etcd answers, this server does so for " +
+							std::to_string(lease_seconds) + " s at most");
+			good = seen.has_value();
+			if (!etcd.sleep(good ? interval : std::min(interval, retry_ms_min))) return;
+		}
 	}
 	// Returns true if the key was written, so that another look shows it.
-	bool look() {
+	std::expected<bool, std::string> look() {
 		Look look{.names = {}, .asked = boot_now()};
 		const auto renewed = etcd.renew(lease);
-		if (!renewed) return false;
+		if (!renewed) return std::unexpected(renewed.error());
 		// The lease has expired, for example after a long pause of this process. Clients have seen
 		// this server leave.
 		if (!*renewed) {
-			const auto granted = etcd.grant(lease_seconds);
-			if (!granted) return false;
-			lease = *granted;
+			auto granted = etcd.grant(lease_seconds);
+			if (!granted) return std::unexpected(granted.error());
+			lease = std::move(*granted);
 		}
 		const auto entries = etcd.entries();
-		if (!entries) return false;
+		if (!entries) return std::unexpected(entries.error());
 		bool taken = false;
 		for (const Etcd::Entry& each : *entries) {
 			look.names.push_back(each.name);
@@ -122,13 +147,16 @@ struct Registration::State {
 		std::ranges::sort(look.names);
 		const bool absent = !look.entered && !taken;
 		if (looked) looked(std::move(look));
-		return absent && !etcd.stopped() && etcd.put(name, lease, lease_seconds).has_value();
+		if (!absent) return false;
+		if (const auto put = etcd.put(name, lease, lease_seconds); !put) return std::unexpected(put.error());
+		return true;
 	}
 
 	Etcd etcd;
 	std::string name, lease;
 	std::uint32_t lease_seconds;
 	std::function<void(Look)> looked;
+	std::function<void(const std::string&)> complain;
 	std::jthread thread;
 };
 
@@ -141,9 +169,10 @@ Registration::~Registration() {
 	state_->etcd.revoke(state_->lease);
 }
 
-std::expected<std::unique_ptr<Registration>, std::string> Registration::make(
-	const EtcdPrefix& where, const std::string& name, std::uint32_t lease_seconds, std::function<void(Look)> looked) {
-	auto state = std::make_unique<State>(where, name, lease_seconds, std::move(looked));
+std::expected<std::unique_ptr<Registration>, std::string> Registration::make(const EtcdPrefix& where,
+	const std::string& name, std::uint32_t lease_seconds, std::function<void(Look)> looked,
+	std::function<void(const std::string&)> complain) {
+	auto state = std::make_unique<State>(where, name, lease_seconds, std::move(looked), std::move(complain));
 	if (auto entered = state->enter(); !entered) return std::unexpected(entered.error());
 	state->thread = std::jthread([&of = *state] { of.run(); });
 	return std::unique_ptr<Registration>(new Registration(std::move(state)));

@@ -2,12 +2,10 @@
 // Membership of servers in etcd, through its JSON gateway. A server holds a key below a prefix as
 // long as it renews its lease; a client watches which keys exist.
 //
-// "etcd://HOST:PORT/PREFIX" names the prefix; the rest of a key is the name of the server.
-//
 // Threads: each Members and each Registration has a thread of its own, which waits for HTTP. Their
 //   methods are thread-safe.
-// Lifetime: a destructor waits for its thread; `notify` and `looked`, which that thread calls, must
-//   be callable until then.
+// Lifetime: a destructor waits for its thread; `notify`, `looked` and `complain`, which that thread
+//   calls, must be callable until then.
 // Errors: one sentence.
 #pragma once
 
@@ -17,20 +15,12 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/time.h"
+#include "lib/discovery/etcd_prefix.h"
 
 namespace verbena::discovery {
-
-struct EtcdPrefix {
-	std::string url;     // "http://HOST:PORT"
-	std::string prefix;  // ends with "/"
-};
-// Reads a prefix. Errors: the text does not begin with "etcd://", or lacks its host or its prefix.
-std::expected<EtcdPrefix, std::string> read_etcd(std::string_view text);
-inline bool is_etcd(std::string_view text) { return text.starts_with("etcd://"); }
 
 // The servers below a prefix, as they come and go.
 class Members {
@@ -49,6 +39,8 @@ public:
 	bool changed() const;
 	// The newest list, sorted; changed() is false until the next change.
 	std::vector<std::string> list();
+	// One sentence that says why etcd could not be asked the last time; empty: it could.
+	std::string failure() const;
 
 private:
 	struct State;
@@ -72,8 +64,11 @@ public:
 	// `lease_seconds`, and passes each look to `looked`. If the key was deleted, it is written
 	// again; a key of this name that another process has written is left alone. The destructor
 	// withdraws the key at once, if etcd answers; after a crash it ends with its lease.
+	// `complain` gets one sentence when looks begin to fail, when they work again, and when another
+	// member of etcd takes over. Each member has a quarter of `lease_seconds` for an answer.
 	static std::expected<std::unique_ptr<Registration>, std::string> make(const EtcdPrefix& where,
-		const std::string& name, std::uint32_t lease_seconds, std::function<void(Look)> looked = {});
+		const std::string& name, std::uint32_t lease_seconds, std::function<void(Look)> looked = {},
+		std::function<void(const std::string&)> complain = {});
 	~Registration();
 	Registration(const Registration&) = delete;
 	Registration& operator=(const Registration&) = delete;

@@ -27,7 +27,7 @@ bool Handle::Load::takes(std::size_t more) const {
 int Handle::fail(Error error, std::string_view key) {
 	last_error = sentence_of(error);
 	const bool of_server = error == Error::lost || error == Error::unavailable || error == Error::timeout;
-	if (of_server && !router->reason(key).empty()) last_error += ": " + router->reason(key);
+	if (const std::string reason = of_server ? router->reason(key) : ""; !reason.empty()) last_error += ": " + reason;
 	switch (error) {
 		case Error::missing: return KV_MISSING;
 		case Error::empty_key: return KV_EMPTY_KEY;

@@ -98,8 +98,13 @@ private:
 	Result<void> run(Submission& operation, Nanoseconds by);
 	int change(Submission::Request request, unsigned long long* version = nullptr);
 	void begin(kv_op& op, const char* fault, Batch& batch);
+	void begin_page(kv_op& op, Batch& batch);
+	void finish_page(kv_op& op, Submission& operation);
 	kv_op* finish(Submission& operation);
 	int take_value(Submission& operation, char** value, std::size_t* length);
+	Submission::Request page_request(const kv_cursor& cursor, std::string_view prefix, std::uint32_t keys_max) const;
+	int take_page(Submission& operation, kv_cursor& cursor, kv_key** keys, std::size_t* count);
+	int fail_page(const Submission& operation, Error error);
 	kv_key* give_keys(const ScanPage& page);
 
 	std::unordered_set<std::string> setting_;  // keys of asynchronous SETs under way

@@ -29,6 +29,7 @@ Submission::Request request_of(const kv_op& op) {
 // Begins an operation as a part of the batch; one that is no operation is done at once.
 void Handle::begin(kv_op& op, const char* fault, Batch& batch) {
 	if (fault != nullptr) return batch.refuse(pool_.make(*router, {}, &op), fault);
+	if (op.kind == KV_OP_SCAN) return begin_page(op, batch);
 	Submission::Request request = request_of(op);
 	const Nanoseconds by = deadline();
 	wait_for(request.key);
@@ -36,6 +37,22 @@ void Handle::begin(kv_op& op, const char* fault, Batch& batch) {
 	Submission& operation = pool_.make(*router, std::move(request), &op);
 	operation.by(by);
 	batch.begin(operation);
+}
+
+void Handle::begin_page(kv_op& op, Batch& batch) {
+	const std::string_view prefix(static_cast<const char*>(op.key), op.key_length);
+	Submission& operation = pool_.make(*router, page_request(*op.cursor, prefix, 0), &op);
+	if (operation.server.empty()) return batch.refuse(operation, nullptr);
+	batch.begin(operation);
+}
+
+// Fills in the results of a SCAN.
+void Handle::finish_page(kv_op& op, Submission& operation) {
+	kv_key* keys = nullptr;
+	const Result<void> done = operation.outcome();
+	op.value_length = 0;
+	op.result = done ? take_page(operation, *op.cursor, &keys, &op.value_length) : fail_page(operation, done.error());
+	op.value = reinterpret_cast<char*>(keys);
 }
 
 // Fills in the results, and frees the operation.
@@ -48,6 +65,8 @@ kv_op* Handle::finish(Submission& operation) {
 	if (operation.refused != nullptr) {
 		op.result = KV_INVALID;
 		last_error = operation.refused;
+	} else if (operation.scans()) {
+		finish_page(op, operation);
 	} else if (const Result<void> done = operation.outcome(); done) {
 		if (operation.versioned()) op.version = operation.version();
 		op.result = operation.gets() ? take_value(operation, &op.value, &op.value_length) : int{KV_OK};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Handle that walks over the keys of all servers: kv_scan().
-#include <algorithm>
+// The part of Handle that walks over the keys of all servers: kv_scan() and KV_OP_SCAN.
 #include <cstring>
 
 #include "lib/kv/handle.h"
@@ -24,56 +23,52 @@ const std::string* server_from(const std::vector<std::string>& servers, std::uin
 	return first;
 }
 
-// Asks a server for a page.
-class PageQuery final : public Getting, private CallEnd {
-public:
-	PageQuery(Router& router, const std::string& server, std::string_view prefix, const ScanRequest& request)
-		: Getting(router.maker(), Kind::scan, server, prefix, bytes_of(request)) {}
-	// Begins; `done` is true at the end.
-	void begin() { Call::begin(*this); }
-	bool done() const { return done_; }
-
-private:
-	void ended(Call&) override {}
-};
-
 }  // namespace
 
-int Handle::scan(
-	kv_cursor& cursor, std::string_view prefix, std::uint32_t keys_max, kv_key** keys, std::size_t* count) {
-	// The list may change while the call waits.
-	const std::vector<std::string> servers = router->servers();
-	const std::string* const server = server_from(servers, cursor.server);
+// The request for the page behind a cursor. Without a server, the walk has come to its end.
+Submission::Request Handle::page_request(
+	const kv_cursor& cursor, std::string_view prefix, std::uint32_t keys_max) const {
+	Submission::Request request{.kind = Call::Kind::scan, .key = prefix};
+	request.page.keys_max = keys_max == 0 ? keys_max_default : keys_max;
+	const std::string* const server = server_from(router->servers(), cursor.server);
+	if (server == nullptr) return request;
+	request.server = *server;
+	if (rank_of(*server) == cursor.server) request.page.from = {.walk = cursor.walk, .position = cursor.position};
+	return request;
+}
+
+// Gives the caller the page that was fetched, and moves the cursor behind it.
+int Handle::take_page(Submission& operation, kv_cursor& cursor, kv_key** keys, std::size_t* count) {
 	// A server that has left takes its keys along.
-	if (server == nullptr) {
+	if (operation.server.empty()) {
 		cursor = {.done = 1};
 		return KV_OK;
 	}
-	ScanRequest request{.keys_max = keys_max == 0 ? keys_max_default : keys_max};
-	if (rank_of(*server) == cursor.server) request.from = {.walk = cursor.walk, .position = cursor.position};
-	PageQuery query(*router, *server, prefix, request);
-	query.begin();
-	loop().run_until([&] { return query.done(); });
-	const Result<Fetched> answer = query.await_resume();
-	if (!answer) {
-		const int result = fail(answer.error(), {});
-		last_error = *server + ": " + std::string(sentence_of(answer.error()));
-		return result;
-	}
 	// The client has checked the answer.
-	const ScanPage page = *read_page(answer->bytes());
+	const ScanPage page = *read_page(operation.fetched().bytes());
 	if (!page.keys.empty()) {
 		*keys = give_keys(page);
 		if (*keys == nullptr) return fail(Error::no_memory, {});
 		*count = page.keys.size();
 	}
-	if (page.next != ScanCursor{}) {
-		cursor = {.server = rank_of(*server), .walk = page.next.walk, .position = page.next.position};
-		return KV_OK;
-	}
-	const std::uint64_t next = rank_of(*server) + 1;
-	cursor = {.server = next, .done = server_from(servers, next) == nullptr ? 1 : 0};
+	const std::uint64_t rank = rank_of(operation.server);
+	if (page.next != ScanCursor{}) cursor = {.server = rank, .walk = page.next.walk, .position = page.next.position};
+	else cursor = {.server = rank + 1, .done = server_from(router->servers(), rank + 1) == nullptr ? 1 : 0};
 	return KV_OK;
+}
+
+int Handle::fail_page(const Submission& operation, Error error) {
+	const int result = fail(error, {});
+	last_error = operation.server + ": " + std::string(sentence_of(error));
+	return result;
+}
+
+int Handle::scan(
+	kv_cursor& cursor, std::string_view prefix, std::uint32_t keys_max, kv_key** keys, std::size_t* count) {
+	Submission operation(*router, page_request(cursor, prefix, keys_max));
+	if (!operation.server.empty())
+		if (const auto done = run(operation, 0); !done) return fail_page(operation, done.error());
+	return take_page(operation, cursor, keys, count);
 }
 
 // The array and the bytes of its keys are one block.

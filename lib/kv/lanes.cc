@@ -92,6 +92,11 @@ std::expected<std::unique_ptr<Lanes>, Lanes::Failure> Lanes::open(const char* se
 	while (handles.size() < std::max<std::size_t>(wanted.lanes, 1)) {
 		auto core = std::make_shared<Core>();
 		auto session = Session::open({.host = server,
+			.etcd = {.ca = text(wanted.etcd_ca),
+				.certificate = text(wanted.etcd_certificate),
+				.key = text(wanted.etcd_key),
+				.user = text(wanted.etcd_user),
+				.password_file = text(wanted.etcd_password_file)},
 			.port = port_default,
 			.protection = *protection,
 			.device = text(wanted.device),

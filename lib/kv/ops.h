@@ -35,12 +35,22 @@ struct Ops {
 	const char* fault_of(int i) const {
 		const kv_op& op = (*this)[i];
 		if (op.size != first->size) return "kv_op.size is not that of the first operation";
-		if (op.kind != KV_OP_GET && op.kind != KV_OP_SET && op.kind != KV_OP_DEL)
-			return "kv_op.kind is KV_OP_GET, KV_OP_SET or KV_OP_DEL";
+		if (op.kind < KV_OP_GET || op.kind > KV_OP_SCAN)
+			return "kv_op.kind is KV_OP_GET, KV_OP_SET, KV_OP_DEL or KV_OP_SCAN";
+		if (op.kind == KV_OP_SCAN) return fault_of_scan(op);
 		if ((op.flags & ~unsigned{KV_OP_VERSION}) != 0) return "kv_op.flags has a flag that this version does not know";
 		if (op.ttl_ms != 0 && op.kind != KV_OP_SET) return "kv_op.ttl_ms is for KV_OP_SET, and 0 for the others";
 		if (op.key == nullptr) return "kv_op.key is missing";
 		if (op.kind == KV_OP_SET && op.value == nullptr && op.value_length > 0) return "kv_op.value is missing";
+		return nullptr;
+	}
+
+private:
+	static const char* fault_of_scan(const kv_op& op) {
+		if (op.size < sizeof(kv_op) || op.cursor == nullptr) return "kv_op.cursor is missing";
+		if (op.cursor->done != 0) return "the walk is done; a cursor of zeros begins another one";
+		if (op.flags != 0 || op.ttl_ms != 0) return "kv_op.flags and kv_op.ttl_ms are 0 for KV_OP_SCAN";
+		if (op.key == nullptr && op.key_length > 0) return "kv_op.key is missing";
 		return nullptr;
 	}
 };

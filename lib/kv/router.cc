@@ -112,9 +112,12 @@ std::string_view Router::server_of(std::string_view key) const {
 	return route == nullptr ? std::string_view() : route->name();
 }
 
-const std::string& Router::reason(std::string_view key) const {
+std::string Router::reason(std::string_view key) const {
 	const Route* const route = route_of(key);
-	return route == nullptr ? no_server_ : route->reason();
+	std::string reason = route == nullptr ? no_server_ : route->reason();
+	const std::string etcd = session_.members() == nullptr ? "" : session_.members()->failure();
+	if (!etcd.empty()) reason += (reason.empty() ? "" : "; ") + etcd;
+	return reason;
 }
 
 bool Router::leaves_registered(std::string_view key, std::size_t value) const {

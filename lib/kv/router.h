@@ -77,8 +77,9 @@ public:
 
 	// The name of the key's server; empty if there is none.
 	std::string_view server_of(std::string_view key) const;
-	// One sentence that says why the key's server was not reached or was lost; may be empty.
-	const std::string& reason(std::string_view key) const;
+	// One sentence that says why the key's server was not reached or was lost, and one that says
+	// why etcd cannot be asked for the members; may be empty.
+	std::string reason(std::string_view key) const;
 	// True if a SET of this key now would leave from registered memory (rendezvous).
 	bool leaves_registered(std::string_view key, std::size_t value) const;
 

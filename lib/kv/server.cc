@@ -37,7 +37,7 @@ std::byte* write_answer(std::byte* at, const AnswerHeader& header, std::uint64_t
 }  // namespace
 
 Connection::Connection(Store& store, Changes& changes, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
-	const ServerOptions& options, ServerCounters& counters, const FactSource* facts)
+	const ServerOptions& options, ServerCounters& counters, const FactSource* facts, Pulse* pulse)
 	: store_(store),
 	  changes_(changes),
 	  sessions_(sessions),
@@ -45,6 +45,7 @@ Connection::Connection(Store& store, Changes& changes, Sessions& sessions, std::
 	  options_(options),
 	  counters_(counters),
 	  facts_(facts),
+	  pulse_(pulse),
 	  eager_max_(options.eager_max),
 	  outbox_(*channel_, options.message_max),
 	  requests_(counters.meter) {}
@@ -61,6 +62,7 @@ Task<std::string> Connection::serve() {
 		for (std::size_t handled = 0;;) {
 			auto message = co_await channel_->receive();
 			if (!message) break;
+			if (pulse_ != nullptr) pulse_->quicken();
 			arrived_ = counters_.meter.arrival();
 			for (Requests requests(message->bytes()); why.empty() && !requests.done();) {
 				if (handled >= records_a_turn) {

@@ -26,6 +26,7 @@
 #include "lib/async/loop.h"
 #include "lib/kv/changes.h"
 #include "lib/kv/outbox.h"
+#include "lib/kv/pulse.h"
 #include "lib/kv/request_meter.h"
 #include "lib/kv/running.h"
 
@@ -66,7 +67,8 @@ class FactSource;
 class Connection final : private async::Timer, private Asker {
 public:
 	Connection(Store& store, Changes& changes, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
-		const ServerOptions& options, ServerCounters& counters, const FactSource* facts = nullptr);
+		const ServerOptions& options, ServerCounters& counters, const FactSource* facts = nullptr,
+		Pulse* pulse = nullptr);
 	~Connection();
 
 	// Serves the client until its channel has closed. Returns one sentence that says why it closed;
@@ -144,6 +146,7 @@ private:
 	ServerOptions options_;
 	ServerCounters& counters_;
 	const FactSource* facts_;  // null: INFO is not supported
+	Pulse* pulse_;  // hears of messages; may be null
 	std::uint32_t eager_max_;  // the server's, or the one that the client has asked for
 	Outbox outbox_;
 	RequestsUnderWay requests_;

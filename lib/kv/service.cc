@@ -16,10 +16,7 @@ namespace {
 
 using async::Task;
 
-constexpr Nanoseconds drain_patience = 1'500'000'000, answers_patience = 500'000'000, count_interval = 10'000'000,
-					  report_interval = 1'000'000'000;
-// The time between two looks at the ends of versions.
-constexpr Nanoseconds life_interval = 10'000'000;
+constexpr Nanoseconds drain_patience = 1'500'000'000, answers_patience = 500'000'000, report_interval = 1'000'000'000;
 
 // A client that is being served. It is linked in Service::open_, so that stop() can close it.
 struct Served : async::Linked {
@@ -108,6 +105,8 @@ std::expected<void, std::string> Service::start() {
 	acceptor_ = std::make_unique<channel::Acceptor>(
 		setup_, std::move(*listener), std::move(homes), accepting, options_.complain);
 	acceptor_->start();
+	pulse_ = std::make_unique<Pulse>(io_, [this] { store_->announce(io_.now()); }, [this] { return next_work(); });
+	pulse_->begin();
 	io_.spawn(keep_counts());
 	io_.spawn(end_lives());
 	// Join last: clients connect as soon as they see the name, so the port must be open.
@@ -121,9 +120,11 @@ std::expected<void, std::string> Service::join() {
 	member_->begin(options_.name);
 	io_.spawn(drop_lost_keys());
 	auto joined = discovery::Registration::make(
-		*options_.join, options_.name, options_.join_lease_s, [this](discovery::Look look) {
+		*options_.join, options_.name, options_.join_lease_s,
+		[this](discovery::Look look) {
 			io_.post([this, look = std::move(look)] { member_->handle_look(look, boot_now()); });
-		});
+		},
+		options_.complain);
 	if (!joined) return std::unexpected(joined.error());
 	registration_ = std::move(*joined);
 	return {};
@@ -221,9 +222,11 @@ void Service::run() {
 }
 
 Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
-	Connection connection(*store_, *changes_, *sessions_, std::move(channel), options_.server, counters_, this);
+	Connection connection(
+		*store_, *changes_, *sessions_, std::move(channel), options_.server, counters_, this, pulse_.get());
 	Served served(connection);
 	open_.push_back(served);
+	pulse_->quicken();
 	const std::uint64_t now = counts_.clients.fetch_add(1, std::memory_order_relaxed) + 1;
 	if (counts_.clients_peak.load(std::memory_order_relaxed) < now)
 		counts_.clients_peak.store(now, std::memory_order_relaxed);
@@ -245,15 +248,19 @@ Task<void> Service::keep_counts() {
 		sessions_->expire(io_.now());
 		store_->charge(message_bytes_beyond_free() + sessions_->bytes());
 		counts_.registrations.store(transports_.registrations(), std::memory_order_relaxed);
-		co_await io_.sleep_for(count_interval);
+		co_await async::Park(pulse_->beats());
 	}
 }
+
+// The time at which there is work without a request: an end of life, and all the time for a member,
+// whose right to answer depends on the time.
+Nanoseconds Service::next_work() const { return member_ ? 0 : store_->next_end(); }
 
 // When many lives end at once, some end in each turn, and the clients are served between them.
 Task<void> Service::end_lives() {
 	while (true) {
 		if (changes_->expire()) co_await async::NextTurn(io_);
-		else co_await io_.sleep_for(life_interval);
+		else co_await async::Park(pulse_->beats());
 	}
 }
 
@@ -261,7 +268,7 @@ Task<void> Service::end_lives() {
 Task<void> Service::drop_lost_keys() {
 	while (true) {
 		if (member_->drop_some()) co_await async::NextTurn(io_);
-		else co_await io_.sleep_for(count_interval);
+		else co_await async::Park(pulse_->beats());
 	}
 }
 

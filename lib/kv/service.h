@@ -50,7 +50,7 @@ struct ServiceOptions {
 	std::string version;  // the release, for facts()
 	bool timed = false;   // measure how long requests take
 	// Gets one sentence for each client that failed, and when writing to the disk begins to fail or
-	// to work again. Both threads call it.
+	// to work again, and about etcd. The threads of the service call it.
 	std::function<void(const std::string&)> complain = [](const std::string&) {};
 };
 
@@ -59,7 +59,7 @@ channel::AcceptorOptions acceptor_options(const ServiceOptions& options);
 channel::Described describe(const ServiceOptions& options);
 
 // Figures of a running server. `clients` and `clients_peak` are always up to date; the others are
-// updated about a hundred times a second. Any thread may read them.
+// updated 10 ms after a request at the latest, and once a second. Any thread may read them.
 struct ServiceCounts {
 	std::atomic<std::uint64_t> clients{0}, clients_peak{0}, requests{0}, keys{0}, used_bytes{0}, registrations{0};
 };
@@ -107,6 +107,7 @@ private:
 	std::expected<void, std::string> join();
 	std::expected<void, std::string> open_journal();
 	void report_journal();
+	Nanoseconds next_work() const;
 	std::size_t published_bytes() const;
 	std::size_t message_bytes_beyond_free() const;
 
@@ -122,6 +123,7 @@ private:
 	std::unique_ptr<Store> store_;
 	std::unique_ptr<Member> member_;  // null without `join`
 	std::unique_ptr<Changes> changes_;
+	std::unique_ptr<Pulse> pulse_;
 	Nanoseconds started_ = 0;
 	std::uint64_t clients_failed_ = 0;
 	std::size_t bad_records_ = 0;  // dropped by `salvage`

@@ -30,7 +30,7 @@ std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOption
 	std::unique_ptr<Session> session(new Session(std::move(options)));
 	const SessionOptions& wanted = session->options_;
 	if (discovery::is_etcd(wanted.host)) {
-		const auto prefix = discovery::read_etcd(wanted.host);
+		const auto prefix = discovery::read_etcd(wanted.host, wanted.etcd, discovery::etcd_environment());
 		if (!prefix) return std::unexpected(prefix.error());
 		auto members = discovery::Members::watch(
 			*prefix, [&of = *session] { of.loop_.post([&of] { of.loop_.resume_soon(of.member_changes_); }); });

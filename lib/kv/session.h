@@ -20,6 +20,7 @@ namespace verbena::kv {
 struct SessionOptions {
 	// The user's words: HOST[:PORT], several of these with commas, or etcd://HOST:PORT/PREFIX.
 	std::string host;
+	discovery::EtcdAccess etcd;  // the user's words about etcd; the environment has others
 	std::uint16_t port = 0;  // for servers that are named without one
 	channel::Protection protection;
 	std::string device;  // name of the RDMA device; empty: the best one

@@ -141,6 +141,8 @@ public:
 	// Announces the time, and looks at up to `most` versions whose end has come. `ended` gets each
 	// and calls end() or accept_end(). Returns true if there may be more.
 	bool expire(Nanoseconds now, std::size_t most, const std::function<void(Value)>& ended);
+	// The time at which expire() may find a version, or before it; `never`: no version ends.
+	Nanoseconds next_end() const { return std::min(ends_.next(), withdrawals_.next()); }
 	// Takes a version that expire() has passed on out of the table.
 	void end(const Value& value);
 

@@ -15,6 +15,7 @@
 
 #include "lib/include/verbena/kv.h"
 #include "lib/kv/router.h"
+#include "lib/kv/scan_format.h"
 
 namespace verbena::kv {
 
@@ -28,12 +29,20 @@ public:
 		bool versioned = false;  // a GET with its version, or a change on the condition `expected`
 		std::uint64_t expected = any_version;
 		SetOptions options = {};  // a SET's
+		// A SCAN's server, and the page; `key` is the prefix.
+		std::string server = {};
+		ScanRequest page = {};
 	};
 	Submission(Router& router, Request request, kv_op* op = nullptr)
 		: Call(router.maker(), request.kind, request.key, request.value, std::move(request.place), request.options),
-		  op(op) {
+		  op(op),
+		  server(std::move(request.server)),
+		  page_(request.page) {
 		versioned_ = request.versioned;
 		expected_ = request.expected;
+		if (kind_ != Kind::scan) return;
+		server_ = server;
+		value_ = bytes_of(page_);
 	}
 
 	using Call::begin;
@@ -41,14 +50,19 @@ public:
 	Result<void> outcome() const { return await_resume(); }
 	std::string_view key() const { return key_; }
 	bool gets() const { return kind_ == Kind::get; }
+	bool scans() const { return kind_ == Kind::scan; }
 	bool versioned() const { return versioned_; }
 	// A GET's version, that of the change or, after Error::changed, the present one.
 	std::uint64_t version() const { return version_; }
 	Fetched& fetched() { return fetched_; }
 
 	kv_op* const op;  // gets the result; null: the caller does
+	const std::string server;  // a SCAN's; empty: every server was walked over
 	const char* refused = nullptr;  // why it was not begun, if it was not
 	std::optional<Submission>* place_in_pool = nullptr;
+
+private:
+	const ScanRequest page_;
 };
 
 class Batch final : private CallEnd {
@@ -57,7 +71,7 @@ public:
 		++under_way_;
 		operation.begin(*this);
 	}
-	// The operation is done without having been begun.
+	// The operation is done without having been begun. `why` is null if there is nothing to do.
 	void refuse(Submission& operation, const char* why) {
 		operation.refused = why;
 		append(operation);

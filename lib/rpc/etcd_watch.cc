@@ -49,7 +49,7 @@ private:
 }  // namespace
 
 std::expected<std::unique_ptr<server_watch>, std::string> watch_etcd(std::string_view prefix) {
-	const auto where = discovery::read_etcd(prefix);
+	const auto where = discovery::read_etcd(prefix, {}, discovery::etcd_environment());
 	if (!where) return std::unexpected(where.error());
 	return EtcdWatch::open(*where);
 }

@@ -57,7 +57,8 @@ public:
 };
 // Watches "etcd://HOST:2379/PREFIX": the servers are the last parts of the keys below the prefix,
 // "host:port", as discovery::Registration enters them. While etcd does not answer, the last list
-// stays in force.
+// stays in force. "etcds://HOST:2379,HOST:2379/PREFIX" is several members of etcd, with TLS; the
+// variables VERBENA_ETCD_... (docs/environment.md) name the files and the user for it.
 // Error: one sentence, if etcd does not answer the first question.
 std::expected<std::unique_ptr<server_watch>, std::string> watch_etcd(std::string_view prefix);
 

@@ -4,13 +4,30 @@
 import asyncio
 import ctypes
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from .errors import KvError, Result
-from .library import DEL, GET, SET, UNDER_WAY_MAX, VERSION, Key, Op, Source, Value, key_bytes, library, take, ttl_of
+from .library import (
+    DEL,
+    GET,
+    SCAN,
+    SET,
+    UNDER_WAY_MAX,
+    VERSION,
+    Cursor,
+    Key,
+    Op,
+    Source,
+    Value,
+    key_bytes,
+    library,
+    take,
+    take_keys,
+    ttl_of,
+)
 from .store import Settings, Versioned, open_handle
 
 TAKEN_AT_ONCE = 256
@@ -20,6 +37,7 @@ class _Outcome(NamedTuple):
     is_missing: bool
     value: memoryview | None
     version: int
+    keys: list[bytes]  # the page of a scan()
 
 
 @dataclass
@@ -32,6 +50,7 @@ class _Request:
     version: int | None  # None: without one
     done: "asyncio.Future[_Outcome]"
     ttl_ms: int = 0  # a SET's
+    cursor: Cursor | None = None  # the page of a scan()
     ops: object = None  # the array that has its structure
 
     def fill(self, op: Op) -> None:
@@ -40,14 +59,17 @@ class _Request:
             op.value, op.value_length, op.ttl_ms = self.source.address, self.source.length, self.ttl_ms
         if self.version is not None:
             op.flags, op.version = VERSION, self.version
+        if self.cursor is not None:
+            op.cursor = ctypes.pointer(self.cursor)
 
     def finish(self, op: Op) -> None:
         """Give the result to the task that waits for it, if it still does."""
         value = take(op.value, op.value_length) if self.kind == GET and op.result == Result.OK else None
+        keys = take_keys(op.value, op.value_length) if self.kind == SCAN and op.result == Result.OK else []
         if self.done.done():
             return
         if op.result in (Result.OK, Result.MISSING):
-            self.done.set_result(_Outcome(op.result == Result.MISSING, value, op.version))
+            self.done.set_result(_Outcome(op.result == Result.MISSING, value, op.version, keys))
         else:
             self.done.set_exception(KvError(op.result, library().kv_strerror(op.result).decode()))
 
@@ -112,6 +134,13 @@ class AsyncStore:
         """Delete a key if it has this version."""
         await self._begin(DEL, key, version=version)
 
+    async def scan(self, prefix: Key = b"") -> AsyncIterator[bytes]:
+        """Yield the keys that begin with the prefix, as Store.scan() does."""
+        cursor = Cursor()
+        while not cursor.done:
+            for key in (await self._begin(SCAN, prefix, cursor=cursor)).keys:
+                yield key
+
     async def close(self) -> None:
         """Wait for what is under way, and close the connections. Values stay valid."""
         while waiting := [each.done for each in (*self._new, *self._under_way.values()) if not each.done.done()]:
@@ -135,11 +164,17 @@ class AsyncStore:
         await self.close()
 
     def _begin(
-        self, kind: int, key: Key, source: Source | None = None, version: int | None = None, ttl_ms: int = 0
+        self,
+        kind: int,
+        key: Key,
+        source: Source | None = None,
+        version: int | None = None,
+        ttl_ms: int = 0,
+        cursor: Cursor | None = None,
     ) -> "asyncio.Future[_Outcome]":
         if self._handle is None:
             raise KvError(Result.INVALID, "the store is closed")
-        request = _Request(kind, key_bytes(key), source, version, self._loop.create_future(), ttl_ms)
+        request = _Request(kind, key_bytes(key), source, version, self._loop.create_future(), ttl_ms, cursor)
         self._new.append(request)
         if not self._is_planned:
             self._is_planned = True

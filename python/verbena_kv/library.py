@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 NAME = "libverbena-kv.so.0"
-GET, SET, DEL = 1, 2, 3
+GET, SET, DEL, SCAN = 1, 2, 3, 4
 VERSION = 1  # KV_OP_VERSION
 UNDER_WAY_MAX = 4096
 
@@ -36,6 +36,23 @@ class Options(Structure):
         ("timeout_ms", c_int),
         ("no_retry", c_int),
         ("lanes", c_size_t),
+        ("etcd_ca", c_char_p),
+        ("etcd_certificate", c_char_p),
+        ("etcd_key", c_char_p),
+        ("etcd_user", c_char_p),
+        ("etcd_password_file", c_char_p),
+    )
+
+
+class Cursor(Structure):
+    """The structure kv_cursor; all bytes 0: the begin."""
+
+    _fields_ = (
+        ("server", c_ulonglong),
+        ("walk", c_ulonglong),
+        ("position", c_ulonglong),
+        ("done", c_int),
+        ("reserved", c_int),
     )
 
 
@@ -54,18 +71,7 @@ class Op(Structure):
         ("ttl_ms", c_uint),
         ("result", c_int),
         ("user", c_void_p),
-    )
-
-
-class Cursor(Structure):
-    """The structure kv_cursor; all bytes 0: the begin."""
-
-    _fields_ = (
-        ("server", c_ulonglong),
-        ("walk", c_ulonglong),
-        ("position", c_ulonglong),
-        ("done", c_int),
-        ("reserved", c_int),
+        ("cursor", POINTER(Cursor)),
     )
 
 
@@ -147,6 +153,14 @@ class Source:
             array = (c_ubyte * self.length).from_buffer(view.cast("B"))
             self.address = ctypes.addressof(array)
             self._keep = array
+
+
+def take_keys(keys: object, count: int) -> list[bytes]:
+    """Copy an array of KeyText that the library has given, and free it. `keys` is its pointer."""
+    array = ctypes.cast(keys, POINTER(KeyText))  # type: ignore[arg-type]
+    page = [ctypes.string_at(array[i].key, array[i].key_length) for i in range(count)]
+    library().kv_release(keys)
+    return page
 
 
 def take(address: int | None, length: int) -> memoryview:

@@ -8,7 +8,22 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from .errors import KvError, Result
-from .library import GET, SET, Cursor, Key, KeyText, Op, Options, Source, Value, key_bytes, library, take, ttl_of
+from .library import (
+    GET,
+    SET,
+    Cursor,
+    Key,
+    KeyText,
+    Op,
+    Options,
+    Source,
+    Value,
+    key_bytes,
+    library,
+    take,
+    take_keys,
+    ttl_of,
+)
 
 
 class Versioned(NamedTuple):
@@ -33,6 +48,11 @@ class Settings:
     one_sided: bool = False  # GETs read published values by RDMA READ alone
     retry: bool = True  # an operation is sent again when its connection is lost
     lanes: int = 1  # threads that do not wait for each other
+    etcd_ca: str = ""  # for "etcds://": names of files, and a user; or VERBENA_ETCD_CA and so on
+    etcd_certificate: str = ""
+    etcd_key: str = ""
+    etcd_user: str = ""
+    etcd_password_file: str = ""
 
 
 def open_handle(servers: str, settings: Settings) -> int:
@@ -50,6 +70,11 @@ def open_handle(servers: str, settings: Settings) -> int:
         timeout_ms=-1 if settings.timeout is None else max(1, round(settings.timeout * 1000)),
         no_retry=not settings.retry,
         lanes=settings.lanes,
+        etcd_ca=settings.etcd_ca.encode() or None,
+        etcd_certificate=settings.etcd_certificate.encode() or None,
+        etcd_key=settings.etcd_key.encode() or None,
+        etcd_user=settings.etcd_user.encode() or None,
+        etcd_password_file=settings.etcd_password_file.encode() or None,
     )
     handle = ctypes.c_void_p()
     result = library().kv_open_with(servers.encode(), ctypes.byref(options), ctypes.byref(handle))
@@ -62,7 +87,10 @@ class Store:
     """A client of one server or several, from construction to close(); also a context manager."""
 
     def __init__(self, servers: str, settings: Settings | None = None) -> None:
-        """Connect to "host[:port]", a list of these with commas, or "etcd://HOST:2379/PREFIX"."""
+        """Connect to "host[:port]", a list of these with commas, or an etcd prefix.
+
+        "etcd://HOST:2379/PREFIX", or "etcds://HOST:2379,HOST:2379/PREFIX" with TLS.
+        """
         self._handle: int | None = open_handle(servers, settings or Settings())
         self._library = library()
 
@@ -149,9 +177,7 @@ class Store:
             self._check(
                 self._library.kv_scan(self._open(), cursor, name, len(name), 0, ctypes.byref(keys), ctypes.byref(count))
             )
-            page = [ctypes.string_at(keys[i].key, keys[i].key_length) for i in range(count.value)]
-            self._library.kv_release(keys)
-            yield from page
+            yield from take_keys(keys, count.value)
 
     def close(self) -> None:
         """Close the connections. Values that were fetched stay valid."""

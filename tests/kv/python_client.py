@@ -113,6 +113,16 @@ async def asynchronous() -> None:
         assert await store.get_many(keys) == [key.encode() for key in keys]
         assert await store.get("none") is None
         assert await store.delete(keys[0]) and not await store.delete(keys[0])
+        found: list[set[bytes]] = [set(), set()]
+
+        async def walk(number: int) -> None:
+            async for key in store.scan("async "):
+                found[number].add(key)
+
+        # Two walks and other operations are under way together.
+        await asyncio.gather(walk(0), walk(1), store.get_many(keys))
+        assert found == [{key.encode() for key in keys[1:]}] * 2
+        assert [key async for key in store.scan("no such")] == []
         large = bytearray(b"x" * 1_000_000)
         await store.set("brief", b"value", ttl_ms=1)
         while await store.get("brief") is not None:

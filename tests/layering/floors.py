@@ -67,7 +67,7 @@ FLOORS: dict[str, set[str]] = {
     "lib/verbs": {"base"},
     "lib/channel/setup": {"base"},
     "lib/channel": {"lib/channel/setup", "lib/async", "lib/verbs", "base"},
-    "lib/discovery": {"base"},
+    "lib/discovery": {"lib/channel/setup", "base"},
     "lib/rpc": {"lib/discovery", "lib/channel", "lib/channel/setup", "lib/verbs", "lib/async", "base"},
     "lib/kv/state": {"base"},
     "lib/kv": {

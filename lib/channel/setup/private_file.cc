@@ -27,29 +27,29 @@ int write_all(int fd, std::string_view text) {
 	return fsync(fd) == 0 ? 0 : errno;
 }
 
-constexpr std::size_t key_file_max = 64 << 10;
+constexpr std::size_t secret_file_max = 64 << 10;
 
-// Returns why a key in a file with this status is no secret, and what to do; empty: it is one.
-std::string why_not_private(const std::string& path, const struct stat& status) {
+// Returns why the content of a file with this status is no secret, and what to do; empty: it is
+// one. `name` is the noun and the path.
+std::string why_not_private(const std::string& name, const struct stat& status) {
 	const uid_t user = geteuid();
 	const mode_t mode = status.st_mode & 07777u;
 	if (status.st_uid != user && status.st_uid != 0)
-		return "the key " + path + " belongs to user " + std::to_string(status.st_uid) +
+		return "the " + name + " belongs to user " + std::to_string(status.st_uid) +
 			", who can read and change it: give it to this user or to root (chown)";
 	const bool roots = status.st_uid == 0;
 	if ((mode & (roots ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO)) == 0) return {};
 	char digits[8];
 	std::snprintf(digits, sizeof digits, "%04o", mode);
-	return "the key " + path + " has mode " + digits + ", so other users may know it: make a new one, or run chmod " +
+	return "the " + name + " has mode " + digits + ", so other users may know it: make a new one, or run chmod " +
 		(roots ? "640" : "600") + " on it if none of them has read it";
 }
 
 }  // namespace
 
-std::expected<std::string, std::string> read_key_file(const std::string& path) {
-	const auto failed = [&](int error) {
-		return std::unexpected("cannot read the key " + path + ": " + strerror(error));
-	};
+std::expected<std::string, std::string> read_secret_file(const std::string& path, const std::string& noun) {
+	const std::string name = noun + " " + path;
+	const auto failed = [&](int error) { return std::unexpected("cannot read the " + name + ": " + strerror(error)); };
 	const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
 	if (fd < 0) return failed(errno);
 	const struct Close {
@@ -58,8 +58,8 @@ std::expected<std::string, std::string> read_key_file(const std::string& path) {
 	} closing{fd};
 	struct stat status{};
 	if (fstat(fd, &status) != 0) return failed(errno);
-	if (std::string why = why_not_private(path, status); !why.empty()) return std::unexpected(std::move(why));
-	std::string text(key_file_max + 1, '\0');
+	if (std::string why = why_not_private(name, status); !why.empty()) return std::unexpected(std::move(why));
+	std::string text(secret_file_max + 1, '\0');
 	std::size_t size = 0;
 	while (size < text.size()) {
 		const ssize_t got = read(fd, text.data() + size, text.size() - size);
@@ -68,7 +68,7 @@ std::expected<std::string, std::string> read_key_file(const std::string& path) {
 		if (got == 0) break;
 		size += static_cast<std::size_t>(got);
 	}
-	if (size > key_file_max) return std::unexpected("the key " + path + " is too large for a key");
+	if (size > secret_file_max) return std::unexpected("the " + name + " is too large for a " + noun);
 	text.resize(size);
 	return text;
 }

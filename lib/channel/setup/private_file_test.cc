@@ -57,7 +57,7 @@ TEST(WholeFile, WithoutAFolderIsAnErrorThatNamesIt) {
 std::string refusal(const std::string& path, mode_t mode, uid_t owner = static_cast<uid_t>(-1)) {
 	EXPECT_EQ(chmod(path.c_str(), mode), 0);
 	EXPECT_EQ(chown(path.c_str(), owner, static_cast<gid_t>(-1)), 0);
-	const auto text = read_key_file(path);
+	const auto text = read_secret_file(path);
 	if (!text) return text.error();
 	EXPECT_EQ(*text, "secret");
 	return "";
@@ -101,7 +101,7 @@ TEST(KeyFile, OfRootMayBeReadByItsGroup) {
 }
 
 TEST(KeyFile, ThatDoesNotExistIsNamed) {
-	const auto text = read_key_file("/nowhere/key");
+	const auto text = read_secret_file("/nowhere/key");
 	ASSERT_FALSE(text.has_value());
 	EXPECT_NE(text.error().find("/nowhere/key"), std::string::npos);
 }

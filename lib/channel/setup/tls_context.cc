@@ -155,7 +155,7 @@ Done use_authority(TlsContext::State& state) {
 		return failed("read the authority's certificate " + trust.ca);
 	if (SSL_CTX_use_certificate_chain_file(ssl, trust.certificate.c_str()) != 1)
 		return failed("read the certificate " + trust.certificate);
-	auto text = read_key_file(trust.key);
+	auto text = read_secret_file(trust.key);
 	if (!text) return std::unexpected(text.error());
 	const ossl::Key key = ossl::read_key(*text);
 	OPENSSL_cleanse(text->data(), text->size());

@@ -71,7 +71,9 @@ enum kv_result {
  *   "host[:port],host[:port]"   several servers, each of which has its share of the keys;
  *   "etcd://HOST:2379/PREFIX"   the servers that are members of this etcd prefix: a cache, in
  *                               which keys may be missing after a server has joined or left, and
- *                               never have an older value.
+ *                               never have an older value;
+ *   "etcds://HOST:2379,HOST:2379/PREFIX"   the same by TLS and by several members of etcd
+ *                               (kv_options.etcd_ca and those after it).
  * Both ends must belong to one user, or have certificates of one authority (VERBENA_CA,
  * VERBENA_CERT, VERBENA_KEY), or both must trust every peer (kv_open_with(), `insecure`).
  * Returns when one of the servers is connected, and waits 10 s at most for that. */
@@ -131,11 +133,19 @@ VERBENA_KV_API int kv_flush(void* kv_handle);
  * that are done, in any order, with their results. An op, its key and the value of a SET must stay
  * as they are from kv_submit() until kv_wait() has returned the op. Ops that are under way together
  * have no order among themselves, also ops of one key; and any of them may fail alone. */
-enum kv_kind { KV_OP_GET = 1, KV_OP_SET = 2, KV_OP_DEL = 3 };
+enum kv_kind { KV_OP_GET = 1, KV_OP_SET = 2, KV_OP_DEL = 3, KV_OP_SCAN = 4 };
 enum kv_op_flag {
 	/* A GET sets `version`, and is never one-sided. A SET or DEL is made only if the key has
 	 * `version`, and sets it, as kv_cas() and kv_del_if() do. */
 	KV_OP_VERSION = 1
+};
+
+/* The place of a walk over all keys (kv_scan()). It is a value: a copy of it continues from the
+ * same place, also with another handle for the same servers. All bytes 0: the begin. */
+struct kv_cursor {
+	unsigned long long server, walk, position; /* the library sets them */
+	int done; /* 1: every key has come */
+	int reserved;
 };
 
 /* Set `size`; a member that is not used is 0. Later versions add members at the end; a program that
@@ -156,6 +166,10 @@ struct kv_op {
 	unsigned ttl_ms;
 	int result; /* a value of enum kv_result, once the op is done */
 	void* user; /* not used by the library */
+	/* A SCAN fetches the page behind this cursor, as kv_scan() does, and moves it. The key is the
+	 * prefix, which may be empty; `value` becomes the array of struct kv_key, which the caller
+	 * passes to kv_release(), and `value_length` the number of keys. NULL for the other kinds. */
+	struct kv_cursor* cursor;
 };
 
 /* Begins the operations ops[0] to ops[n - 1], and returns how many it has taken: fewer than n if
@@ -199,13 +213,7 @@ VERBENA_KV_API int kv_mget(void* kv_handle, struct kv_op* ops, int n);
  * The order is that of hashes. A server looks at a bounded part of its table for each page, so
  * pages may be empty before the walk is done.
  *
- * A cursor is a value: a copy of it continues from the same place, also with another handle for the
- * same servers. All bytes 0: the begin. */
-struct kv_cursor {
-	unsigned long long server, walk, position; /* the library sets them */
-	int done; /* 1: every key has come */
-	int reserved;
-};
+ * kv_op with KV_OP_SCAN fetches a page without blocking. */
 struct kv_key {
 	const char* key; /* a NUL follows the last byte */
 	size_t key_length;
@@ -248,6 +256,11 @@ struct kv_options {
 	 * threads when it first used the handle. kv_wait(), kv_fd(), kv_flush() and kv_last_error() are
 	 * about that lane alone. */
 	size_t lanes;
+	/* For "etcds://": the PEM file of the authority of etcd's certificate (default: those of the
+	 * system), the certificate and key to show to etcd, and a user of etcd with the file of the
+	 * password. No other user may read the key and the password. VERBENA_ETCD_CA, _CERT, _KEY,
+	 * _USER and _PASSWORD_FILE stand in for those that are NULL. */
+	const char *etcd_ca, *etcd_certificate, *etcd_key, *etcd_user, *etcd_password_file;
 };
 /* kv_open() with options. `options` may be NULL. */
 VERBENA_KV_API int kv_open_with(char* servername, const struct kv_options* options, void** kv_handle);

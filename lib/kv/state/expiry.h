@@ -55,6 +55,8 @@ public:
 	void advance(Nanoseconds now);
 	// Takes an entry whose time has come; null: there is none.
 	Entry* next_due();
+	// The time at which next_due() may return an entry, or before it; `never`: no entry waits.
+	Nanoseconds next() const { return due_.next != &due_ ? 0 : wheel_.next_expiry(); }
 	Nanoseconds now() const { return now_; }  // as announced
 
 private:

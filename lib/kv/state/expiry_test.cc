@@ -37,6 +37,26 @@ TEST(Expiry, AnEntryComesAfterItsTimeAndNotLaterThanAnnounced) {
 	}
 }
 
+TEST(Expiry, NextIsNotAfterTheTimeAtWhichAnEntryComes) {
+	Expiry expiry(hour);
+	EXPECT_EQ(expiry.next(), never);
+	Expiry::Entry entry;
+	const Nanoseconds when = expiry.now() + 5 * hour;
+	expiry.schedule(entry, when);
+	int steps = 0;
+	Expiry::Entry* found = nullptr;
+	for (; found == nullptr && steps < 100; ++steps) {
+		const Nanoseconds next = expiry.next();
+		ASSERT_GT(next, expiry.now());
+		ASSERT_LE(next, when + Expiry::late_max(5 * hour) + TimerWheel::tick);
+		expiry.advance(next);
+		if (expiry.next() == 0) found = expiry.next_due();
+	}
+	EXPECT_EQ(found, &entry);
+	EXPECT_LT(steps, 10) << "a coarse step leads to few finer ones";
+	EXPECT_EQ(expiry.next(), never);
+}
+
 TEST(Expiry, ACancelledEntryDoesNotComeAlsoIfItIsDue) {
 	Expiry expiry(0);
 	Expiry::Entry first, second, third;
