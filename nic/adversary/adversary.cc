@@ -203,7 +203,7 @@ bool Adversary::arrived(const transport::Outlet& from, const wire::Slot& slot, c
 		if (arrival.atomic) arrival.bits = draw_for(Kind::atomics, identity);
 		else read_arrives(*qp, slot, draw_for(Kind::reads, identity));
 		note_due();
-	} catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): without memory it is kind to this packet
+	} catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is kind to this packet
 	}
 	return true;
 }
