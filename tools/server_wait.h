@@ -21,12 +21,13 @@ inline void add_wait_option(CLI::App& app, double& seconds) {
 		->check(CLI::Range(0.0, 3600.0));
 }
 
-// Returns once a process accepts TCP connections at the address, or when the time is over. The
-// connection that finds this out is reset.
+// Returns once a process accepts TCP connections at the address, when the time is over, or if there
+// is no descriptor, which the caller's own attempt reports. The connection that finds out is reset.
 inline void wait_for_listener(const async::Address& where, double seconds) {
 	const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
 	while (std::chrono::steady_clock::now() < deadline) {
 		const Descriptor fd(socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+		if (!fd) return;
 		const linger reset{.l_onoff = 1, .l_linger = 0};
 		setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 		if (connect(fd.get(), where.get(), where.length) == 0) return;
