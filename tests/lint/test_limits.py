@@ -7,7 +7,7 @@ import pytest
 from objections import ROOT
 
 PAGE = ROOT / "docs" / "limits.md"
-UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "ns": 1, "ms": 10**6, "s": 10**9}
+UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 Row = tuple[str, str, str, str]  # the limited thing, its bound, file and constant
 
 
