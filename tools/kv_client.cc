@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program kv_client: executes lines of SET, GET, DEL, GETV, CAS, SCAN and INFO at a kv_server.
+// The program kv_client: executes lines of SET, GET, DEL, GETV, CAS, SCAN, WATCH and INFO at a
+// kv_server.
 // Each file is a client of its own, and all files are executed at the same time.
 //
 // Threads: one loop runs all clients.
@@ -18,6 +19,7 @@
 #include "lib/discovery/members.h"
 #include "lib/kv/scan.h"
 #include "lib/kv/script.h"
+#include "lib/kv/watch.h"
 #include "tools/command_line.h"
 #include "tools/device_options.h"
 #include "tools/etcd_options.h"
@@ -124,6 +126,10 @@ private:
 			co_await print_info(number);
 			co_return;
 		}
+		if (command.kind == kv::Command::Kind::watch || command.kind == kv::Command::Kind::watch_prefix) {
+			co_await print_events(number, command);
+			co_return;
+		}
 		if (command.expected) {
 			co_await change_if(number, command);
 			co_return;
@@ -176,6 +182,21 @@ private:
 				fmt::print("{}\n", key);
 			}
 		}
+	}
+
+	// Prints events as they come, until the program is interrupted.
+	async::Task<void> print_events(std::size_t number, const kv::Command& command) {
+		const bool of_key = command.kind == kv::Command::Kind::watch;
+		kv::Watch watch(*router_, command.key, of_key ? kv::Scope::key : kv::Scope::prefix);
+		while (true) {
+			const auto event = co_await watch.next();
+			if (!event) break;
+			if (!alone_) fmt::print("{}:{}: ", name_, number);
+			if (event->kind == kv::EventKind::look_again) fmt::print("{}\n", kv::word_of(event->kind));
+			else fmt::print("{} {} {}\n", kv::word_of(event->kind), event->version, event->key);
+			std::fflush(stdout);
+		}
+		complain(number, kv::sentence_of(*watch.error()));
 	}
 
 	// Prints the facts of each server, with its name before them.
@@ -305,7 +326,8 @@ int run(Options options) {
 int main(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
-	CLI::App app("Executes SET, GET, DEL, SETEX, GETV, CAS, SCAN and INFO lines at a kv_server.", "kv_client");
+	CLI::App app(
+		"Executes SET, GET, DEL, SETEX, GETV, CAS, SCAN, WATCH, PWATCH and INFO lines at a kv_server.", "kv_client");
 	app.footer(
 		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt "
 		"Client2.txt\n"
@@ -317,9 +339,13 @@ int main(int argc, char** argv) {
 		"value.\n"
 		"CAS key version value and DEL key version change a key that has this version (0: is "
 		"missing);\n"
-		"CAS prints the new one. SCAN prints all keys, SCAN prefix those that begin with it, each at least once. INFO "
-		"prints facts of each server: keys, memory, requests and more. A line that\n"
-		"fails is reported with its number, and the next ones are executed.\n"
+		"CAS prints the new one. SCAN prints all keys, SCAN prefix those that begin with it, each at least once.\n"
+		"WATCH key prints what happens to a key, until it is interrupted: set, deleted, expired or evicted, with the\n"
+		"version and the key; look-again if events may have been missed, and at the begin. PWATCH prefix does so for "
+	    "all\n"
+		"keys that begin with it. INFO prints facts of each server: keys, memory, requests and more. A line that "
+	    "fails\n"
+		"is reported with its number, and the next ones are executed.\n"
 		"Exit codes: 0 success, 1 a line failed or the server is not reachable, 2 wrong usage.");
 	app.add_option("server", options.server,
 		   "HOST[:PORT] of a kv_server, a comma-separated list of servers that share the keys, or "

@@ -66,7 +66,8 @@ Families memory_families(const kv::Facts& facts) {
 	return {
 		by("verbena_kv_memory_bytes", "Memory of the server, by use", Kind::gauge, "use",
 			{{"values", use.values}, {"free", use.free}, {"table", use.table}, {"sessions", use.sessions},
-				{"published", use.published}, {"receive", use.receive}, {"messages", use.messages}}),
+				{"watches", use.watches}, {"published", use.published}, {"receive", use.receive},
+				{"messages", use.messages}}),
 		gauge("verbena_kv_memory_budget_bytes", "The budget, --memory", number(facts.memory_budget)),
 		gauge("verbena_kv_memory_counted_bytes", "Memory that counts in the budget", number(facts.memory_counted)),
 	};
@@ -137,6 +138,10 @@ Families client_families(const kv::Facts& facts) {
 			{{"eager", server.eager_sets}, {"read", server.read_sets}, {"written", server.written_sets}}),
 		by("verbena_kv_gets_total", "GETs by the way of the value", Kind::counter, "way",
 			{{"eager", server.eager_gets}, {"leased", server.leased_gets}}),
+		gauge("verbena_kv_watches", "Keys and prefixes that clients watch", number(facts.watches)),
+		counter("verbena_kv_events_total", "Events that were sent to watchers", number(facts.watched.events)),
+		counter("verbena_kv_events_dropped_total", "Events that were dropped because their client did not read",
+			number(facts.watched.dropped)),
 		gauge("verbena_kv_leases", "Leases that clients hold", number(facts.leases)),
 		by("verbena_kv_leases_expired_total", "Leases that ended because the client was silent", Kind::counter, "right",
 			{{"read", server.leases_expired}, {"write", server.places_expired}}),

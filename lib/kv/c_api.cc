@@ -21,16 +21,18 @@ int fail_open(int result, std::string sentence) {
 
 Lanes& lanes_of(void* handle) { return *static_cast<Lanes*>(handle); }
 
-// Runs `work` on this thread's lane of the handle, under its lock.
-template <class Work> int on(void* handle, Work work) {
-	if (handle == nullptr) return KV_INVALID;
-	Handle& of = lanes_of(handle).mine();
+// Runs `work` on this lane, under its lock.
+template <class Work> int on(Handle& of, Work work) {
 	const std::lock_guard guard(of.core->lock);
 	// The deadlines of what begins now count from now, and not from the last call.
 	of.core->session->loop().update_now();
 	const int result = work(of);
 	of.arm();
 	return result;
+}
+// The same on this thread's lane of the handle.
+template <class Work> int on(void* handle, Work work) {
+	return handle == nullptr ? int{KV_INVALID} : on(lanes_of(handle).mine(), work);
 }
 
 int fail(Handle& handle, const char* sentence) {
@@ -206,6 +208,30 @@ int kv_scan(void* kv_handle, kv_cursor* cursor, const void* prefix, size_t prefi
 	return on(kv_handle, [&](Handle& handle) {
 		return cursor->done == 0 ? handle.scan(*cursor, text_at(prefix, prefix_length), most, keys, count)
 								 : fail(handle, "the walk is done; a cursor of zeros begins another one");
+	});
+}
+
+int kv_watch(void* kv_handle, const void* key, size_t key_length, unsigned flags, kv_watcher** watcher) {
+	if (watcher == nullptr || (key == nullptr && key_length > 0)) return KV_INVALID;
+	*watcher = nullptr;
+	return on(kv_handle, [&](Handle& handle) {
+		if ((flags & ~unsigned{KV_WATCH_PREFIX}) != 0)
+			return fail(handle, "kv_watch: a flag that this version does not know");
+		return handle.watch(
+			text_at(key, key_length), (flags & KV_WATCH_PREFIX) != 0 ? Scope::prefix : Scope::key, watcher);
+	});
+}
+
+int kv_next_events(kv_watcher* watcher, const kv_event** events, size_t* count, int timeout_ms) {
+	if (watcher == nullptr || events == nullptr || count == nullptr) return KV_INVALID;
+	return on(watcher->handle, [&](Handle& handle) { return handle.next_events(*watcher, events, count, timeout_ms); });
+}
+
+int kv_unwatch(kv_watcher* watcher) {
+	if (watcher == nullptr) return KV_INVALID;
+	return on(watcher->handle, [&](Handle& handle) {
+		handle.unwatch(*watcher);
+		return int{KV_OK};
 	});
 }
 

@@ -276,6 +276,10 @@ bool Client::handle(const Answer& answer) {
 		leave();
 		return true;
 	}
+	if (answer.header.status == Status::event) {
+		take_event(answer);
+		return true;
+	}
 	const std::uint32_t number = answer.header.number;
 	Slot* const slot = slot_of(number);
 	if (slot == nullptr) return false;
@@ -299,6 +303,7 @@ bool Client::handle(const Answer& answer) {
 		// The caller has abandoned this change, or it could not be settled.
 		case Status::settled: finish(*slot, Error::lost); break;
 		case Status::index:
+		case Status::event:
 		case Status::leaving: return false;
 		case Status::place:
 			if (const Place& source = call == nullptr ? slot->source : call->place_;
@@ -318,16 +323,6 @@ bool Client::handle(const Answer& answer) {
 			break;
 	}
 	return true;
-}
-
-std::optional<Error> Client::deliver_eager(Call& call, Bytes value) {
-	call.fetched_ = {.offset = options_.headroom, .size = value.size()};
-	call.fetched_.heap = channel::make_heap_block(options_.headroom + value.size() + 1);
-	if (!call.fetched_.heap) return Error::no_memory;
-	std::byte* const at = call.fetched_.data();
-	if (!value.empty()) std::memcpy(at, value.data(), value.size());
-	at[value.size()] = std::byte{0};
-	return {};
 }
 
 // The server ends and has not executed the requests under way.

@@ -31,6 +31,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "lib/async/job.h"
@@ -85,6 +86,17 @@ struct ClientCounters {
 	}
 };
 
+// Hears of the events of one watch (watch.h).
+class EventSink {
+public:
+	virtual void take_event(EventKind kind, std::string_view key, std::uint64_t version) = 0;
+	// The server does not know watches.
+	virtual void refuse(Error error) = 0;
+
+protected:
+	~EventSink() = default;
+};
+
 class Client final : private CallMaker, private async::Timer, private async::TurnEnd {
 public:
 	// Exchanges Hello messages with the server; fails at the deadline. The error is one sentence.
@@ -105,6 +117,13 @@ public:
 	}
 	// The text of INFO (facts.h).
 	Getting info() { return {*this, Call::Kind::info, {}}; }
+
+	// Asks for events of a key, or of all keys with a prefix, until unwatch() or the end of the
+	// connection. `number` is the caller's; there is one watch of a number.
+	void watch(std::uint32_t number, std::string_view text, Scope scope, EventSink& sink);
+	// The sink hears nothing more. Does nothing if there is no such watch.
+	void unwatch(std::uint32_t number);
+	bool watches(std::uint32_t number) const { return watches_.contains(number); }
 
 	// Takes a call of a Router, which gets it back if the connection is lost.
 	void start(Call& call) override;
@@ -179,6 +198,7 @@ private:
 	void leave();
 	async::Task<void> receive();
 	bool handle(const Answer& answer);
+	void take_event(const Answer& event);
 	std::optional<Error> deliver_eager(Call& call, Bytes value);
 	void fail_all();
 	void release(std::uint32_t lease);
@@ -195,6 +215,7 @@ private:
 	std::vector<std::uint32_t> free_slots_;  // indexes into slots_
 	std::uint32_t under_way_ = 0;
 	async::List<async::Waiter> waiting_;  // calls that wait for a slot
+	std::unordered_map<std::uint32_t, EventSink*> watches_;  // by number
 	std::vector<std::uint32_t> releases_;  // leases that the next requests release
 	std::uint64_t records_seen_ = 0;  // `records_sent` when turn_ends() last ran
 	bool lost_ = false, closing_ = false;  // closing_: close_when_done() was called

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Client that moves values by RDMA: rendezvous, and one-sided GETs.
+// The part of Client that moves values: those in an answer, rendezvous, and one-sided GETs.
 #include "lib/kv/client.h"
 
 namespace verbena::kv {
@@ -17,6 +17,17 @@ constexpr std::size_t releases_max = 8;
 constexpr unsigned attempts_max = 4;
 
 }  // namespace
+
+// Copies a value out of its answer.
+std::optional<Error> Client::deliver_eager(Call& call, Bytes value) {
+	call.fetched_ = {.offset = options_.headroom, .size = value.size()};
+	call.fetched_.heap = channel::make_heap_block(options_.headroom + value.size() + 1);
+	if (!call.fetched_.heap) return Error::no_memory;
+	std::byte* const at = call.fetched_.data();
+	if (!value.empty()) std::memcpy(at, value.data(), value.size());
+	at[value.size()] = std::byte{0};
+	return {};
+}
 
 // Grants the server a lease to read the value, then asks it to.
 Running Client::set_by_read(std::uint32_t number, Place place) {

@@ -18,6 +18,7 @@ std::string_view sentence_of(Error error) {
 		case Error::member:
 			return "the server is a member of a cluster and has a part of the keys; connect to the cluster's etcd "
 				   "prefix";
+		case Error::many_watches: return "this client has 256 watches, which is the most; end one of them first";
 		case Error::no_memory: return "this process has no registered memory left; have fewer large values under way";
 		case Error::lost: return "the connection is lost; whether the store has changed is unknown";
 		case Error::unavailable: return "the server could not be reached in time; nothing has changed";

@@ -20,6 +20,7 @@ enum class Error : std::uint8_t {
 	unsupported,  // rendezvous over a channel that is not direct
 	old_server,   // the server is of an earlier version and does not know this operation
 	member,       // the server is a member of a cluster, and the client was not given its prefix
+	many_watches,  // this client has watches_max watches already
 	no_memory,    // this process has no registered memory left
 	lost,         // the connection ended; whether the store has changed is unknown
 	unavailable,  // the deadline passed without a server; nothing has changed, and nothing will

@@ -51,6 +51,7 @@ void add_memory(Lines& lines, const Facts& facts) {
 	lines.add("memory_free_bytes", facts.memory.free);
 	lines.add("memory_table_bytes", facts.memory.table);
 	lines.add("memory_sessions_bytes", facts.memory.sessions);
+	lines.add("memory_watches_bytes", facts.memory.watches);
 	lines.add("memory_published_bytes", facts.memory.published);
 	lines.add("memory_receive_bytes", facts.memory.receive);
 	lines.add("memory_messages_bytes", facts.memory.messages);
@@ -111,6 +112,10 @@ std::string text_of(const Facts& facts) {
 	lines.add("retries_answered", facts.repeated);
 	lines.add("protocol_breaches", facts.server.malformed);
 	lines.add("published_keys", facts.index.published);
+	lines.add("watches", facts.watches);
+	lines.add("events", facts.watched.events);
+	lines.add("events_dropped", facts.watched.dropped);
+	lines.add("watches_look_again", facts.watched.looks);
 	add_member(lines, facts.member);
 	add_journal(lines, facts);
 	return lines.take();

@@ -20,6 +20,7 @@ struct MemoryUse {
 	std::size_t free = 0;       // in the segments for these, and not used
 	std::size_t table = 0;      // the buckets of the hash table
 	std::size_t sessions = 0;   // executed changes, by client
+	std::size_t watches = 0;    // the keys and prefixes that clients watch
 	std::size_t published = 0;  // the area for one-sided GETs
 	std::size_t receive = 0;    // receive buffers
 	std::size_t messages = 0;   // registered memory for long messages that arrive
@@ -40,6 +41,8 @@ struct Facts {
 
 	ServerCounters server;
 	StoreCounters store;
+	std::uint64_t watches = 0;  // those of all clients
+	WatchCounters watched;
 	IndexCounters index;
 	std::uint64_t repeated = 0;  // changes that arrived again and were answered from a session
 

@@ -47,6 +47,7 @@ protected:
 		transports_.open(client_rc_options(of_clients), server_rc_options(of_server, server.value_max));
 		server_options_ = server;
 		store_ = std::make_unique<Store>(store, &transports_[1].memory());
+		watches_ = std::make_unique<Watches>(*store_);
 		changes_ = std::make_unique<Changes>(loop_, *store_, sessions_, journal_);
 	}
 	void SetUp() override { open({}, {}); }
@@ -70,7 +71,7 @@ protected:
 		auto [ours, theirs] = channel::testing_tools::connect(transports_[0], server);
 		auto& served = connections_.emplace_back(std::make_unique<Served>());
 		served->connection = std::make_unique<Connection>(
-			*store_, *changes_, sessions_, std::move(theirs), server_options_, counters_, facts_);
+			*store_, *changes_, sessions_, std::move(theirs), server_options_, counters_, *watches_, facts_);
 		loop_.spawn(serve(*served->connection, served->why));
 		return std::move(ours);
 	}
@@ -124,6 +125,7 @@ protected:
 	Sessions sessions_{1};
 	Journal* journal_ = nullptr;  // for the next open(); its store needs a window
 	std::unique_ptr<Store> store_;
+	std::unique_ptr<Watches> watches_;
 	std::unique_ptr<Changes> changes_;
 	std::vector<std::unique_ptr<Served>> connections_;
 	std::vector<std::unique_ptr<Client>> clients_;

@@ -40,6 +40,7 @@ int Handle::fail(Error error, std::string_view key) {
 		case Error::member:
 		case Error::old_server: return KV_UNSUPPORTED;
 		case Error::no_memory: return KV_NO_MEMORY;
+		case Error::many_watches: return KV_INVALID;
 		case Error::lost: return KV_LOST;
 		case Error::unavailable: return KV_UNAVAILABLE;
 		case Error::timeout: return KV_TIMEOUT;
@@ -219,6 +220,7 @@ int Handle::close() {
 	const int result = flush();
 	loop().run_until([&] { return submitted_.under_way() == 0; });
 	while (Submission* const each = submitted_.take()) finish(*each);
+	watchers_.clear();
 	router->close();
 	loop().complete(router->until_closed());
 	router.reset();

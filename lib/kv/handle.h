@@ -8,6 +8,7 @@
 // Errors: results are those of enum kv_result; `last_error` has the details.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "lib/kv/ops.h"
 #include "lib/kv/submission.h"
+#include "lib/kv/watch.h"
 
 namespace verbena::kv {
 
@@ -36,6 +38,22 @@ struct ValueHeader {
 };
 constexpr std::size_t headroom = 64;
 static_assert(sizeof(ValueHeader) <= headroom);
+
+class Handle;
+
+}  // namespace verbena::kv
+
+// A watch of the C interface, and the events that the program has taken last.
+struct kv_watcher {
+	kv_watcher(verbena::kv::Handle& handle, std::string_view text, verbena::kv::Scope scope);
+
+	verbena::kv::Handle& handle;
+	verbena::kv::Watch watch;
+	std::vector<verbena::kv::Event> taken;
+	std::vector<kv_event> given;  // refer to `taken`
+};
+
+namespace verbena::kv {
 
 class Handle {
 public:
@@ -62,11 +80,16 @@ public:
 	int descriptor();
 	// After each call: the descriptor is readable if work is left or comes.
 	void arm() {
-		if (watched_) loop().arm(submitted_.ready() > 0);
+		if (watched_) loop().arm(submitted_.ready() > 0 || has_events());
 	}
 
 	// kv_scan(). The arguments are valid.
 	int scan(kv_cursor& cursor, std::string_view prefix, std::uint32_t keys_max, kv_key** keys, std::size_t* count);
+
+	// kv_watch(), kv_next_events() and kv_unwatch(). The arguments are valid.
+	int watch(std::string_view text, Scope scope, kv_watcher** watcher);
+	int next_events(kv_watcher& watcher, const kv_event** events, std::size_t* count, int timeout_ms);
+	void unwatch(kv_watcher& watcher);
 
 	char* alloc(std::size_t size);
 	// Makes the caller the owner of a value until kv_release(); an empty Fetched yields "".
@@ -90,6 +113,7 @@ private:
 	int fail(Error error, std::string_view key);
 	int result_of(const Result<void>& done, std::string_view key) { return done ? KV_OK : fail(done.error(), key); }
 	Nanoseconds deadline() const;
+	template <class Enough> void run_until(Enough enough, int timeout_ms);
 	channel::Place place_of(Bytes value) const;
 	channel::Place copy_to_registered(Bytes value);
 	void wait_for(std::string_view key);
@@ -106,6 +130,7 @@ private:
 	int take_page(Submission& operation, kv_cursor& cursor, kv_key** keys, std::size_t* count);
 	int fail_page(const Submission& operation, Error error);
 	kv_key* give_keys(const ScanPage& page);
+	bool has_events() const;
 
 	std::unordered_set<std::string> setting_;  // keys of asynchronous SETs under way
 	std::unordered_map<std::string, Load> loads_;  // by the name of the server
@@ -113,8 +138,24 @@ private:
 	std::optional<std::pair<int, std::string>> first_error_;
 	SubmissionPool pool_;
 	Batch submitted_;  // by kv_submit()
+	std::list<kv_watcher> watchers_;
 	bool watched_ = false;  // kv_fd() was called
 	Coroutines coroutines_;
 };
+
+// Runs the loop until `enough()`, for this many milliseconds at most; 0: does what is ready;
+// negative: no limit.
+template <class Enough> void Handle::run_until(Enough enough, int timeout_ms) {
+	struct Alarm final : async::Timer {
+		bool rung = false;
+		void expire() override { rung = true; }
+	};
+	if (timeout_ms == 0) return loop().run_ready();
+	if (enough()) return;
+	Alarm alarm;
+	if (timeout_ms > 0) loop().schedule(alarm, monotonic_now() + static_cast<Nanoseconds>(timeout_ms) * 1'000'000);
+	loop().run_until([&] { return enough() || alarm.rung; });
+	loop().cancel(alarm);
+}
 
 }  // namespace verbena::kv

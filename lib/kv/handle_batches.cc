@@ -7,11 +7,6 @@
 namespace verbena::kv {
 namespace {
 
-struct Alarm final : async::Timer {
-	bool rung = false;
-	void expire() override { rung = true; }
-};
-
 Submission::Request request_of(const kv_op& op) {
 	Submission::Request request{.kind = op.kind == KV_OP_GET ? Call::Kind::get
 			: op.kind == KV_OP_SET                           ? Call::Kind::set
@@ -93,14 +88,7 @@ int Handle::submit(const Ops& ops) {
 int Handle::wait(kv_op** done, int max, int min, int timeout_ms) {
 	const auto wanted = static_cast<std::size_t>(std::min(min, max));
 	const auto enough = [&] { return submitted_.ready() >= wanted || submitted_.under_way() == 0; };
-	if (wanted == 0 || timeout_ms == 0) {
-		loop().run_ready();
-	} else if (!enough()) {
-		Alarm alarm;
-		if (timeout_ms > 0) loop().schedule(alarm, monotonic_now() + static_cast<Nanoseconds>(timeout_ms) * 1'000'000);
-		loop().run_until([&] { return enough() || alarm.rung; });
-		loop().cancel(alarm);
-	}
+	run_until(enough, wanted == 0 ? 0 : timeout_ms);
 	int count = 0;
 	while (count < max) {
 		Submission* const operation = submitted_.take();

@@ -55,7 +55,7 @@ bool Member::drop_some() {
 		if (!ownership_.keeps(slot_of(key))) lost.emplace_back(key);
 		return true;
 	});
-	for (const std::string& key : lost) dropped_ += store_.remove(key) ? 1 : 0;
+	for (const std::string& key : lost) dropped_ += store_.lose(key) ? 1 : 0;
 	if (walk_ == ScanCursor{}) {
 		walking_ = false;
 		ownership_.swept(walk_number_);

@@ -46,6 +46,20 @@ TEST_F(OtherServer, AServerWithoutTimesToLiveIsNotAskedForOne) {
 	EXPECT_EQ((*client)->counters().records_sent, 0u);
 }
 
+TEST_F(OtherServer, AServerWithoutEventsIsNotAskedForThem) {
+	struct Sink final : EventSink {
+		void take_event(EventKind, std::string_view, std::uint64_t) override { FAIL(); }
+		void refuse(Error why) override { error = why; }
+		std::optional<Error> error;
+	} sink;
+	const auto client = open(server_features & ~feature_watch);
+	ASSERT_TRUE(client) << client.error();
+	(*client)->watch(1, "key", Scope::key, sink);
+	EXPECT_EQ(sink.error, Error::old_server);
+	EXPECT_FALSE((*client)->watches(1));
+	EXPECT_EQ((*client)->counters().records_sent, 0u);
+}
+
 TEST_F(OtherServer, AServerThatDoesNotFollowTheRulesOfAClusterIsNotUsedInOne) {
 	const auto client = open(server_features, {.of_cluster = true});
 	ASSERT_FALSE(client);

@@ -41,6 +41,9 @@ public:
 
 	// True if all records have been sent.
 	bool empty() const { return waiting_.empty() && !sending_; }
+	// Bytes that wait, and whether that is because the channel has no room.
+	std::size_t waiting() const { return queued_; }
+	bool blocked() const { return sending_.has_value(); }
 	// True while more than 1 MiB waits to be sent.
 	bool crowded() const { return queued_ > queue_max; }
 	// co_await until_room() resumes the caller when the outbox is no longer crowded, or the channel

@@ -33,6 +33,7 @@ std::string_view word_of(Status result) {
 		case Status::disk: return "disk";
 		case Status::settled: return "settled";
 		case Status::leaving: return "leaving";
+		case Status::event: return "event";
 	}
 	return "unknown";
 }

@@ -39,6 +39,8 @@ constexpr RequestKind kind_of(Operation operation) {
 		case Operation::scan: return RequestKind::scan;
 		case Operation::info: return RequestKind::info;
 		case Operation::written:
+		case Operation::watch:
+		case Operation::unwatch:
 		case Operation::release: return RequestKind::none;
 	}
 	return RequestKind::none;

@@ -77,6 +77,7 @@ void Router::adopt(const std::vector<std::string>& names, Nanoseconds patience) 
 	async::List<async::Waiter> again;
 	again.splice(homeless_);
 	while (auto* const call = static_cast<Call*>(again.pop_front())) place_again(*call);
+	place_watches();
 	route_changed();
 }
 

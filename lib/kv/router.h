@@ -19,6 +19,7 @@
 //   its content or has left the prefix, and it is unknown whether a change was executed before.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct RouterCounters {
 	std::uint64_t connects = 0;  // connections made
 	std::uint64_t retries = 0;  // operations that waited for a new connection, or a busy server
 };
+
+class Watch;
 
 class Router final : private CallMaker, private Route::Owner {
 public:
@@ -75,6 +78,11 @@ public:
 		return {*this, Call::Kind::scan, server, prefix, bytes_of(request)};
 	}
 
+	// For Watch (watch.h): begins its events, and ends them.
+	void enter(Watch& watch);
+	void leave(Watch& watch);
+	void resume(async::List<async::Waiter>& waiting) { session_.loop().resume_soon(waiting); }
+
 	// The name of the key's server; empty if there is none.
 	std::string_view server_of(std::string_view key) const;
 	// One sentence that says why the key's server was not reached or was lost, and one that says
@@ -107,12 +115,15 @@ private:
 	Route* route_for(const Call& call) const;
 	void adopt(const std::vector<std::string>& names, Nanoseconds patience);
 	void place_slots();
+	bool is_watched(const Watch& watch, const Route& route) const;
+	void place_watches();
 	Running follow_members();
 
 	void start(Call& call) override;
 	void forget(Call& call) override;
 	void expired(Call& call) override;
 	void route_changed() override;
+	void route_connected(Client& client, const Route& route) override;
 	void place_again(Call& call) override;
 	bool is_placed(const Call& call, const Route& route) const override { return route_for(call) == &route; }
 
@@ -123,6 +134,8 @@ private:
 	std::vector<std::unique_ptr<Route>> routes_;  // one for each name
 	std::vector<Route*> route_of_slot_;  // empty for a fixed list
 	std::vector<std::unique_ptr<Route>> departed_;  // their servers are no members any more
+	std::map<std::uint32_t, Watch*> watches_;  // by number
+	std::uint32_t last_watch_ = 0;  // the number of the last one
 	async::List<async::Waiter> homeless_;  // calls while there is no server at all
 	async::List<async::Waiter> opening_;  // open(), until a route changes
 	std::string no_server_;  // reason() while there is none

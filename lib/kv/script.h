@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One line of a kv_client script: `SET key value`, `GET key`, `DEL key`, with a time to live
 // `SETEX key time value`, or with versions `GETV key`, `CAS key version value`, `DEL key version`.
-// `SCAN` and `SCAN prefix` ask for keys, and `INFO` for facts of the servers. A key ends at the
-// next space; a value is the rest of the line, with its spaces.
+// `SCAN` and `SCAN prefix` ask for keys, `WATCH key`, `PWATCH` and `PWATCH prefix` for events, and
+// `INFO` for facts of the servers. A key ends at the next space; a value is the rest of the line,
+// with its spaces.
 //
 // Threads: any; a pure function.
 #pragma once
@@ -18,7 +19,7 @@
 namespace verbena::kv {
 
 struct Command {
-	enum class Kind : std::uint8_t { set, get, get_version, remove, scan, info };
+	enum class Kind : std::uint8_t { set, get, get_version, remove, scan, info, watch, watch_prefix };
 	Kind kind = Kind::get;
 	std::string key, value;
 	std::optional<std::uint64_t> expected;  // CAS, and DEL with a version
@@ -85,19 +86,22 @@ inline std::expected<std::optional<Command>, std::string> read_command(std::stri
 		if (key) return std::unexpected("INFO stands alone in its line");
 		return Command{.kind = Kind::info, .key = {}, .value = {}};
 	}
-	if (word == "SCAN") {
-		if (rest.data() != nullptr) return std::unexpected("SCAN takes at most a prefix, which has no spaces here");
-		return Command{.kind = Kind::scan, .key = std::string(key.value_or("")), .value = {}};
+	if (word == "SCAN" || word == "PWATCH") {
+		if (rest.data() != nullptr) return std::unexpected(word + " takes at most a prefix, which has no spaces here");
+		return Command{.kind = word == "SCAN" ? Kind::scan : Kind::watch_prefix,
+			.key = std::string(key.value_or("")),
+			.value = {}};
 	}
-	if (word != "GET" && word != "GETV" && word != "DEL")
+	if (word != "GET" && word != "GETV" && word != "DEL" && word != "WATCH")
 		return std::unexpected("'" + word.substr(0, 20) +
 			"' is no command; use SET key value, GET key, DEL key, SETEX key time value, GETV key, CAS key version "
 			"value, DEL key version, "
-			"SCAN prefix or INFO");
+			"SCAN prefix, WATCH key, PWATCH prefix or INFO");
 	if (!key) return std::unexpected(word + " needs a key: " + word + " key");
 	if (rest.data() == nullptr)
 		return Command{.kind = word == "GET" ? Kind::get
 				: word == "GETV"             ? Kind::get_version
+				: word == "WATCH"            ? Kind::watch
 											 : Kind::remove,
 			.key = std::string(*key)};
 	const auto version = word == "DEL" ? read_version(rest) : std::nullopt;

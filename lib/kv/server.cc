@@ -37,7 +37,7 @@ std::byte* write_answer(std::byte* at, const AnswerHeader& header, std::uint64_t
 }  // namespace
 
 Connection::Connection(Store& store, Changes& changes, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
-	const ServerOptions& options, ServerCounters& counters, const FactSource* facts, Pulse* pulse)
+	const ServerOptions& options, ServerCounters& counters, Watches& watches, const FactSource* facts, Pulse* pulse)
 	: store_(store),
 	  changes_(changes),
 	  sessions_(sessions),
@@ -48,6 +48,7 @@ Connection::Connection(Store& store, Changes& changes, Sessions& sessions, std::
 	  pulse_(pulse),
 	  eager_max_(options.eager_max),
 	  outbox_(*channel_, options.message_max),
+	  watches_(watches, outbox_),
 	  requests_(counters.meter) {}
 
 Connection::~Connection() {
@@ -166,6 +167,9 @@ bool Connection::handle(const Request& request) {
 			break;
 		case Operation::scan: scan(request); break;
 		case Operation::info: info(number); break;
+		case Operation::watch:
+			return watches_.begin(number, text_of(request.key), read_watch_request(request.value).scope);
+		case Operation::unwatch: watches_.end(number); break;
 	}
 	return queue_.size() <= options_.requests_max;
 }

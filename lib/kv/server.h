@@ -11,7 +11,8 @@
 //
 // Threads: one, that of the channel's loop.
 // Owns: the channel, and the leases that it granted to this client.
-// Lifetime: the connection dies before the store, the changes, the sessions and the counters.
+// Lifetime: the connection dies before the store, the changes, the sessions, the watches and the
+//   counters.
 // Errors: the client is untrusted. A malformed or unexpected record closes the client's connection
 //   and counts in `malformed`. A stalled client loses its leases when they expire, and its
 //   connection if its value could not be read in time.
@@ -29,6 +30,7 @@
 #include "lib/kv/pulse.h"
 #include "lib/kv/request_meter.h"
 #include "lib/kv/running.h"
+#include "lib/kv/watches.h"
 
 namespace verbena::kv {
 
@@ -67,7 +69,7 @@ class FactSource;
 class Connection final : private async::Timer, private Asker {
 public:
 	Connection(Store& store, Changes& changes, Sessions& sessions, std::unique_ptr<channel::Channel> channel,
-		const ServerOptions& options, ServerCounters& counters, const FactSource* facts = nullptr,
+		const ServerOptions& options, ServerCounters& counters, Watches& watches, const FactSource* facts = nullptr,
 		Pulse* pulse = nullptr);
 	~Connection();
 
@@ -149,6 +151,7 @@ private:
 	Pulse* pulse_;  // hears of messages; may be null
 	std::uint32_t eager_max_;  // the server's, or the one that the client has asked for
 	Outbox outbox_;
+	WatchesOfClient watches_;
 	RequestsUnderWay requests_;
 	Nanoseconds arrived_ = 0;  // RequestMeter::arrival() of the message that is being handled
 	std::vector<Grant> grants_;

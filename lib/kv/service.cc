@@ -81,6 +81,7 @@ std::expected<void, std::string> Service::start() {
 										 .window = options_.data.empty() ? 1 : Changes::waiting_max,
 										 .evict = options_.evict},
 		&transports_.first().memory());
+	watches_ = std::make_unique<Watches>(*store_);
 	store_->announce(io_.now());
 	store_->charge(message_bytes_beyond_free());
 	if (settings.one_sided > 0 && store_->index() == nullptr)
@@ -159,11 +160,14 @@ Facts Service::facts() const {
 			.free = arena.reserved() - std::min(arena.reserved(), store_->used()),
 			.table = store_->table_bytes(),
 			.sessions = sessions_->bytes(),
+			.watches = watches_->bytes(),
 			.published = published_bytes(),
 			.receive = transports_.receive_bytes(),
 			.messages = transports_.registered_bytes() - published_bytes()},
 		.server = counters_,
 		.store = store_->counters(),
+		.watches = watches_->size(),
+		.watched = watches_->counters(),
 		.index = store_->index() != nullptr ? store_->index()->counters() : IndexCounters{},
 		.repeated = changes_->repeated(),
 		.durable = journal_ != nullptr,
@@ -223,7 +227,7 @@ void Service::run() {
 
 Task<void> Service::serve(std::unique_ptr<channel::Channel> channel) {
 	Connection connection(
-		*store_, *changes_, *sessions_, std::move(channel), options_.server, counters_, this, pulse_.get());
+		*store_, *changes_, *sessions_, std::move(channel), options_.server, counters_, *watches_, this, pulse_.get());
 	Served served(connection);
 	open_.push_back(served);
 	pulse_->quicken();
@@ -246,7 +250,7 @@ Task<void> Service::keep_counts() {
 		if (journal_) report_journal();
 		if (member_) member_->handle_time(boot_now());
 		sessions_->expire(io_.now());
-		store_->charge(message_bytes_beyond_free() + sessions_->bytes());
+		store_->charge(message_bytes_beyond_free() + sessions_->bytes() + watches_->bytes());
 		counts_.registrations.store(transports_.registrations(), std::memory_order_relaxed);
 		co_await async::Park(pulse_->beats());
 	}

@@ -122,6 +122,7 @@ private:
 	std::unique_ptr<SessionJournal> session_journal_;
 	std::unique_ptr<Store> store_;
 	std::unique_ptr<Member> member_;  // null without `join`
+	std::unique_ptr<Watches> watches_;
 	std::unique_ptr<Changes> changes_;
 	std::unique_ptr<Pulse> pulse_;
 	Nanoseconds started_ = 0;

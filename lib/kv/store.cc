@@ -242,6 +242,7 @@ void Store::put(Item* item) {
 		--present->references;
 	}
 	if (index_) show(*item);
+	show_change(EventKind::set, item->key(), item->version);
 	// The item may be evicted for the table.
 	if (present == nullptr && ++count_ > table_.size()) grow();
 	if (!old_.empty()) migrate(migrated_at_once);
@@ -253,6 +254,16 @@ bool Store::remove(std::string_view key, Nanoseconds now) {
 	++last_version_;
 	++counters_.removes;
 	take_out(at);
+	show_change(EventKind::removed, key, last_version_);
+	return true;
+}
+
+bool Store::lose(std::string_view key) {
+	Item** const at = find(key, hash_of(key));
+	if (*at == nullptr) return false;
+	const std::uint64_t version = (*at)->version;
+	take_out(at);
+	show_change(EventKind::evicted, key, version);
 	return true;
 }
 

@@ -66,6 +66,16 @@ struct StoreCounters {
 	std::uint64_t sets = 0, gets = 0, hits = 0, removes = 0, refused = 0, evicted = 0, expired = 0;
 };
 
+// Hears of each change of a store when it has become visible.
+class StoreObserver {
+public:
+	// `version` is that of the change or, for `evicted`, that which the key had.
+	virtual void changed(EventKind kind, std::string_view key, std::uint64_t version) = 0;
+
+protected:
+	~StoreObserver() = default;
+};
+
 // Whether a version may get an end of life.
 enum class Life : bool { endless, limited };
 
@@ -76,6 +86,9 @@ public:
 	~Store();
 	Store(const Store&) = delete;
 	Store& operator=(const Store&) = delete;
+
+	// From now on. The observer outlives the store's last change, and changes nothing itself.
+	void observe(StoreObserver& observer) { observer_ = &observer; }
 
 	// Lets peers access all memory of the store through the device of this pool too. Returns false
 	// if that is not possible; then nothing has changed.
@@ -89,6 +102,8 @@ public:
 	bool set(std::string_view key, Bytes value);
 	// Returns false if the key is missing.
 	bool remove(std::string_view key, Nanoseconds now = 0);
+	// Takes out a key that this server may keep no more. Returns false if it is missing.
+	bool lose(std::string_view key);
 	// Stores what a journal has, with its version and its end.
 	bool restore(std::string_view key, Bytes value, std::uint64_t version, Nanoseconds end = never);
 	// Each change gets a version, which is above all earlier ones. The next one follows this,
@@ -201,6 +216,9 @@ private:
 	bool enter(Value& value);
 	void put(Item* item);
 	void take_out(Item** at);
+	void show_change(EventKind kind, std::string_view key, std::uint64_t version) {
+		if (observer_ != nullptr) observer_->changed(kind, key, version);
+	}
 	void accept_loss(Change::Kind kind, Value value, const Ticket& ticket);
 	void leave_window(const Change& change);
 	void destroy(Item* item);
@@ -244,6 +262,7 @@ private:
 	std::size_t charged_ = 0;
 	std::uint64_t last_version_ = 0;
 	bool refused_for_now_ = false;
+	StoreObserver* observer_ = nullptr;
 	StoreCounters counters_;
 };
 

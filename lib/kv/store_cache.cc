@@ -30,7 +30,9 @@ bool Store::evict_one() {
 	if (entry == nullptr) return false;
 	Item& item = Item::of(*entry);
 	++counters_.evicted;
+	const Value last(&item);
 	take_out(link_to(&item, item.hash));
+	show_change(EventKind::evicted, last.key(), last.version());
 	return true;
 }
 
@@ -92,6 +94,7 @@ void Store::end(const Value& value) {
 	++last_version_;
 	++counters_.expired;
 	take_out(link_to(value.item_, value.item_->hash));
+	show_change(EventKind::expired, value.key(), last_version_);
 }
 
 }  // namespace verbena::kv

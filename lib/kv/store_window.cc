@@ -92,8 +92,10 @@ void Store::hold(ChangeWindow::Position end, const std::function<void(const Chan
 			Value value = change.value;
 			put(value.release());
 		} else if (change.kind != Change::Kind::none) {
-			++(change.kind == Change::Kind::end ? counters_.expired : counters_.removes);
+			const bool ended = change.kind == Change::Kind::end;
+			++(ended ? counters_.expired : counters_.removes);
 			take_out(link_to(change.value.item_, change.value.item_->hash));
+			show_change(ended ? EventKind::expired : EventKind::removed, change.key(), change.version);
 		}
 		done(change);
 	});

@@ -27,6 +27,18 @@ bool is_set(Operation operation) {
 }
 bool is_change(Operation operation) { return is_set(operation) || operation == Operation::remove; }
 
+// Whether a WATCH asks for something: only all keys together have no key.
+bool is_possible(const Request& watch) {
+	const Scope scope = read_watch_request(watch.value).scope;
+	return scope == Scope::prefix || (scope == Scope::key && !watch.key.empty());
+}
+
+bool is_possible(const AnswerHeader& event) {
+	if (event.event == EventKind::none || event.event > EventKind::look_again) return false;
+	const bool has_key = event.event != EventKind::look_again;
+	return event.versioned == 1 && (event.value_length > 0) == has_key && event.value_length <= key_max;
+}
+
 }  // namespace
 
 std::string_view name_of(Malformed malformed) {
@@ -38,6 +50,7 @@ std::string_view name_of(Malformed malformed) {
 		case Malformed::key: return "a key of an impossible length";
 		case Malformed::value: return "a value of an impossible length";
 		case Malformed::status: return "an unknown status";
+		case Malformed::event: return "an impossible event";
 	}
 	return "?";
 }
@@ -68,19 +81,23 @@ std::expected<Request, Malformed> Requests::next() {
 		case Operation::set:
 		case Operation::set_read:
 		case Operation::set_write:
-		case Operation::scan: break;
+		case Operation::scan:
+		case Operation::watch: break;
 		case Operation::get:
 		case Operation::remove: has_value = false; break;
 		case Operation::written:
 		case Operation::release:
 		case Operation::index:
+		case Operation::unwatch:
 		case Operation::info: has_key = has_value = false; break;
 		default: return std::unexpected(Malformed::operation);
 	}
-	const bool scans = header.operation == Operation::scan;
-	if (has_key ? (header.key_length == 0 && !scans) || header.key_length > key_max : header.key_length != 0)
+	const bool scans = header.operation == Operation::scan, watches = header.operation == Operation::watch;
+	if (has_key ? (header.key_length == 0 && !scans && !watches) || header.key_length > key_max
+				: header.key_length != 0)
 		return std::unexpected(Malformed::key);
-	if (header.value_length > (has_value ? value_max : 0) || (scans && header.value_length != sizeof(ScanRequest)))
+	if (header.value_length > (has_value ? value_max : 0) || (scans && header.value_length != sizeof(ScanRequest)) ||
+		(watches && header.value_length != sizeof(WatchRequest)))
 		return std::unexpected(Malformed::value);
 	if ((options & identified_bit) != 0) {
 		if (!is_change(header.operation)) return std::unexpected(Malformed::operation);
@@ -101,9 +118,10 @@ std::expected<Request, Malformed> Requests::next() {
 	}
 	if (rest_.size() < header.key_length) return std::unexpected(Malformed::length);
 	request.key = take(rest_, header.key_length);
-	if (header.operation == Operation::set || scans) {
+	if (header.operation == Operation::set || scans || watches) {
 		if (rest_.size() < header.value_length) return std::unexpected(Malformed::length);
 		request.value = take(rest_, header.value_length);
+		if (watches && !is_possible(request)) return std::unexpected(Malformed::event);
 	} else if (header.operation == Operation::set_read) {
 		if (!take_value(rest_, request.remote)) return std::unexpected(Malformed::length);
 		if (request.remote.length != header.value_length) return std::unexpected(Malformed::value);
@@ -122,6 +140,11 @@ std::expected<Answer, Malformed> Answers::next() {
 	if (header.versioned == 1 && !take_value(rest_, answer.version)) return std::unexpected(Malformed::length);
 	switch (header.status) {
 		case Status::good:
+			if (rest_.size() < header.value_length) return std::unexpected(Malformed::length);
+			answer.value = take(rest_, header.value_length);
+			return answer;
+		case Status::event:
+			if (!is_possible(header)) return std::unexpected(Malformed::event);
 			if (rest_.size() < header.value_length) return std::unexpected(Malformed::length);
 			answer.value = take(rest_, header.value_length);
 			return answer;

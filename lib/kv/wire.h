@@ -6,7 +6,7 @@
 // without padding. A record is a header of 16 bytes, little-endian, and its content: the ChangeId
 // of an identified change, the version that a change expects, the time to live of a SET, a
 // request's key, then its value or the value's remote address; an answer's version, then its value,
-// or its remote address.
+// or its remote address. An event (watches.h) has the form of an answer, with a key as its value.
 // Records that leave in one turn of the loop share a message.
 //
 // Threads: any; values and pure functions.
@@ -47,7 +47,7 @@ constexpr bool is_eager(std::uint64_t key, std::uint64_t value, std::uint32_t ea
 }
 
 // The field of a record, or of a Hello, that a reader refused.
-enum class Malformed : std::uint8_t { length, magic, version, operation, key, value, status };
+enum class Malformed : std::uint8_t { length, magic, version, operation, key, value, status, event };
 // A phrase that completes "the peer breaks the protocol: ".
 std::string_view name_of(Malformed malformed);
 
@@ -87,10 +87,11 @@ inline constexpr std::uint64_t feature_info = 1, feature_scan = 2, feature_ttl =
 // Server: it is a member of a cluster, which is a cache, and answers for its slots only
 // (state/ownership.h). Client: it knows Status::moved.
 inline constexpr std::uint64_t feature_cluster = 8;
+inline constexpr std::uint64_t feature_watch = 16;
 // The features of each server of this version.
-inline constexpr std::uint64_t server_features = feature_scan | feature_ttl;
-inline constexpr std::pair<std::uint64_t, std::string_view> feature_names[] = {
-	{feature_info, "info"}, {feature_scan, "scan"}, {feature_ttl, "ttl"}, {feature_cluster, "cluster-cache"}};
+inline constexpr std::uint64_t server_features = feature_scan | feature_ttl | feature_watch;
+inline constexpr std::pair<std::uint64_t, std::string_view> feature_names[] = {{feature_info, "info"},
+	{feature_scan, "scan"}, {feature_ttl, "ttl"}, {feature_cluster, "cluster-cache"}, {feature_watch, "watch"}};
 
 inline Bytes bytes_of(const Hello& hello) { return std::as_bytes(std::span(&hello, 1)); }
 // Reads the greeting of the peer, which must be that of `side`.
@@ -106,6 +107,8 @@ enum class Operation : std::uint8_t {
 	release = 7,    // only releases the lease in `release`; has no answer
 	index = 8,      // asks for the right to read the index; once in a connection
 	scan = 10,      // asks for keys that begin with the key, which may be empty (scan_format.h)
+	watch = 11,     // asks for events from now on; has no answer. Its number is the watch's
+	unwatch = 12,   // ends the watch with this number; has no answer
 	info = 15,      // asks for facts of the server, as text (facts.h)
 };
 
@@ -156,7 +159,8 @@ struct Request {
 	// SET, SET_READ, SET_WRITE: the time to live, in milliseconds from the execution on; 0: none.
 	std::uint32_t ttl_ms = 0;
 	Bytes key;
-	Bytes value;          // Operation::set; Operation::scan: a ScanRequest
+	// Operation::set; Operation::scan: a ScanRequest; Operation::watch: a WatchRequest.
+	Bytes value;
 	RemoteMemory remote;  // Operation::set_read
 };
 
@@ -177,6 +181,37 @@ enum class Status : std::uint8_t {
 	// Answers no request. The server ends: it has executed no request without an answer before this
 	// record, and will not.
 	leaving = 13,
+	event = 14,       // answers no request: something has happened to a key of a watch
+};
+
+// The keys of a watch.
+enum class Scope : std::uint8_t { key = 0, prefix = 1 };
+
+struct WatchRequest {
+	Scope scope = Scope::key;  // prefix: all keys that begin with the request's key
+	std::uint8_t reserved[7] = {};
+};
+static_assert(sizeof(WatchRequest) == 8);
+// Reads the value of a request, whose length Requests::next() has checked.
+inline WatchRequest read_watch_request(Bytes value) {
+	WatchRequest request;
+	std::memcpy(&request, value.data(), sizeof request);
+	return request;
+}
+// The most watches of one connection.
+inline constexpr std::size_t watches_max = 256;
+
+// A change of a key, as clients that watch it hear of it. The event has the version of the change
+// or, for `evicted`, that which the key had; for `look_again`, 0.
+enum class EventKind : std::uint8_t {
+	none = 0,
+	set = 1,
+	removed = 2,
+	expired = 3,  // its time to live is over
+	evicted = 4,  // the server has taken it out to make room, or because its slot has moved
+	// No key: the watch has just begun, or events of it were dropped. A client that now looks at
+	// the keys sees all changes before this event; each later one has an event.
+	look_again = 5,
 };
 
 // The shape of the area that is published for one-sided GETs (index_format.h).
@@ -187,13 +222,27 @@ struct IndexShape {
 };
 static_assert(sizeof(IndexShape) == 16);
 
+// The word by which programs name it.
+constexpr std::string_view word_of(EventKind kind) {
+	switch (kind) {
+		case EventKind::set: return "set";
+		case EventKind::removed: return "deleted";
+		case EventKind::expired: return "expired";
+		case EventKind::evicted: return "evicted";
+		case EventKind::none:
+		case EventKind::look_again: break;
+	}
+	return "look-again";
+}
+
 struct AnswerHeader {
 	static constexpr std::size_t bytes = 16;
 
 	Status status = Status::good;
 	std::uint8_t versioned = 0;  // 1: a version of 8 bytes follows this header
-	std::uint8_t reserved[2] = {};
-	std::uint32_t number = 0;
+	EventKind event = EventKind::none;  // Status::event
+	std::uint8_t reserved = 0;
+	std::uint32_t number = 0;  // the request's; Status::event: the watch's
 	std::uint32_t value_length = 0;  // also that of `place`
 	std::uint32_t lease = 0;         // Status::remote: the number by which the client releases it
 };
@@ -204,7 +253,7 @@ struct Answer {
 	// The version that was read, that the change has made, or that is there instead of the expected
 	// one. 0: the key is missing; or a change was executed before and its version is not known.
 	std::uint64_t version = 0;
-	Bytes value;          // Status::good, to a GET, SCAN or INFO
+	Bytes value;          // Status::good, to a GET, SCAN or INFO; Status::event: the key
 	RemoteMemory remote;  // Status::place, remote and index
 	IndexShape shape;     // Status::index
 };
@@ -240,6 +289,7 @@ inline std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const ch
 inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 inline Bytes bytes_of(const RemoteMemory& remote) { return std::as_bytes(std::span(&remote, 1)); }
 inline Bytes bytes_of(const ChangeId& id) { return std::as_bytes(std::span(&id, 1)); }
+inline Bytes bytes_of(const WatchRequest& request) { return std::as_bytes(std::span(&request, 1)); }
 inline Bytes bytes_of(const IndexShape& shape) { return std::as_bytes(std::span(&shape, 1)); }
 
 inline void append(std::vector<std::byte>& out, Bytes bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); }

@@ -279,8 +279,81 @@ TEST(KvWire, AnAnswerCarriesAValueOrItsRemoteAddress) {
 	EXPECT_TRUE(answers.done());
 
 	std::vector<std::byte> bad;
-	append(bad, AnswerHeader{.status = static_cast<Status>(14)});
+	append(bad, AnswerHeader{.status = static_cast<Status>(15)});
 	EXPECT_EQ(Answers(bad).next().error(), Malformed::status);
+}
+
+TEST(KvWire, AWatchHasAKeyOrAPrefixAndNothingElse) {
+	struct Case {
+		std::string_view key;
+		WatchRequest watch;
+		std::uint32_t length;
+		std::optional<Malformed> error;
+	};
+	const Case cases[] = {
+		{"key", {}, 8, {}},
+		{"key", {.scope = Scope::prefix}, 8, {}},
+		{"", {.scope = Scope::prefix}, 8, {}},
+		{"", {}, 8, Malformed::event},
+		{"key", {.scope = Scope{2}}, 8, Malformed::event},
+		{"key", {}, 7, Malformed::value},
+		{"key", {}, 9, Malformed::value},
+		{"key", {}, 0, Malformed::value},
+	};
+	for (const Case& each : cases) {
+		std::vector<std::byte> message;
+		append(message,
+			RequestHeader{.operation = Operation::watch,
+				.key_length = static_cast<std::uint16_t>(each.key.size()),
+				.number = 5,
+				.value_length = each.length});
+		append(message, bytes_of(each.key));
+		append(message, bytes_of(each.watch));
+		const auto request = Requests(message).next();
+		ASSERT_EQ(request.has_value(), !each.error) << each.key;
+		if (each.error) EXPECT_EQ(request.error(), *each.error);
+		else EXPECT_EQ(read_watch_request(request->value).scope, each.watch.scope);
+	}
+	std::vector<std::byte> end;
+	append(end, RequestHeader{.operation = Operation::unwatch, .number = 5});
+	EXPECT_EQ(Requests(end).next()->header.number, 5u);
+	for (const RequestHeader& wrong : {RequestHeader{.operation = Operation::unwatch, .key_length = 1},
+			 with_version({.operation = Operation::watch, .value_length = 8}),
+			 with_id({.operation = Operation::unwatch})}) {
+		std::vector<std::byte> message;
+		append(message, wrong);
+		message.resize(64);
+		EXPECT_FALSE(Requests(message).next().has_value());
+	}
+}
+
+TEST(KvWire, AnEventHasAKeyAndAVersion) {
+	const AnswerHeader good{
+		.status = Status::event, .versioned = 1, .event = EventKind::removed, .number = 5, .value_length = 3};
+	const auto read = [](const AnswerHeader& header, std::size_t bytes = 11) {
+		std::vector<std::byte> message;
+		append(message, header);
+		message.resize(message.size() + bytes);
+		return Answers(message).next();
+	};
+	EXPECT_EQ(read(good)->value.size(), 3u);
+	EXPECT_EQ(read(good)->header.event, EventKind::removed);
+	EXPECT_FALSE(read(good, 10).has_value());
+	const auto with = [&](auto change) {
+		AnswerHeader header = good;
+		change(header);
+		return read(header, 8192).has_value();
+	};
+	EXPECT_FALSE(with([](AnswerHeader& each) { each.versioned = 0; }));
+	EXPECT_FALSE(with([](AnswerHeader& each) { each.event = EventKind::none; }));
+	EXPECT_FALSE(with([](AnswerHeader& each) { each.event = EventKind{6}; }));
+	EXPECT_FALSE(with([](AnswerHeader& each) { each.value_length = 0; }));
+	EXPECT_FALSE(with([](AnswerHeader& each) { each.value_length = key_max + 1; }));
+	EXPECT_FALSE(with([](AnswerHeader& each) { each.event = EventKind::look_again; })) << "it has no key";
+	AnswerHeader look = good;
+	look.event = EventKind::look_again;
+	look.value_length = 0;
+	EXPECT_TRUE(read(look, 8).has_value());
 }
 
 TEST(KvWire, AHelloOfAnotherProtocolOrVersionIsRefused) {

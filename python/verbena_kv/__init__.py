@@ -9,6 +9,10 @@
     async with await AsyncStore.open("127.0.0.1") as store:
         a, b = await asyncio.gather(store.get("a"), store.get("b"))    # they leave together
 
+    with store.watch("user:", prefix=True) as watcher:
+        for event in watcher:             # Event(kind, key, version)
+            ...
+
 Keys are str (UTF-8) or bytes. Values are bytes, or any object with a contiguous buffer. The library
 is libverbena-kv.so.0: that of VERBENA_KV_LIBRARY, that of this folder, or that of the system.
 
@@ -22,5 +26,17 @@ Errors: KvError, with a `code` of Result and one sentence.
 from .aio import AsyncStore
 from .errors import KvError, Result
 from .store import Settings, Store, Versioned
+from .watch import AsyncWatcher, Event, EventKind, Watcher
 
-__all__ = ["AsyncStore", "KvError", "Result", "Settings", "Store", "Versioned"]
+__all__ = [
+    "AsyncStore",
+    "AsyncWatcher",
+    "Event",
+    "EventKind",
+    "KvError",
+    "Result",
+    "Settings",
+    "Store",
+    "Versioned",
+    "Watcher",
+]

@@ -29,6 +29,7 @@ from .library import (
     ttl_of,
 )
 from .store import Settings, Versioned, open_handle
+from .watch import AsyncWatcher
 
 TAKEN_AT_ONCE = 256
 
@@ -88,6 +89,7 @@ class AsyncStore:
         self._loop = asyncio.get_running_loop()
         self._new: deque[_Request] = deque()  # not taken by the library yet
         self._under_way: dict[int, _Request] = {}  # by the address of the operation
+        self._watchers: set[AsyncWatcher] = set()
         self._is_planned = False
         self._done = (ctypes.POINTER(Op) * TAKEN_AT_ONCE)()
         self._descriptor: int = self._library.kv_fd(handle)
@@ -141,6 +143,14 @@ class AsyncStore:
             for key in (await self._begin(SCAN, prefix, cursor=cursor)).keys:
                 yield key
 
+    def watch(self, key: Key, *, prefix: bool = False) -> AsyncWatcher:
+        """Return the events of this key, or of all keys that begin with it, as Store.watch()."""
+        if self._handle is None:
+            raise KvError(Result.INVALID, "the store is closed")
+        watcher = AsyncWatcher(self._handle, key, prefix, self._watchers.discard)
+        self._watchers.add(watcher)
+        return watcher
+
     async def close(self) -> None:
         """Wait for what is under way, and close the connections. Values stay valid."""
         while waiting := [each.done for each in (*self._new, *self._under_way.values()) if not each.done.done()]:
@@ -149,6 +159,9 @@ class AsyncStore:
         if handle is None:
             return
         self._loop.remove_reader(self._descriptor)
+        for watcher in self._watchers:
+            watcher.ended()
+        self._watchers.clear()
         # The operations of cancelled tasks are still under way. This call waits for them.
         self._library.kv_close(handle)
         for address, request in self._under_way.items():
@@ -205,4 +218,6 @@ class AsyncStore:
                 self._under_way.pop(ctypes.addressof(op)).finish(op)
             if count < TAKEN_AT_ONCE:
                 break
+        for watcher in self._watchers:
+            watcher.progress()
         self._submit()

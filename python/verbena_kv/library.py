@@ -12,6 +12,7 @@ from typing import TypeAlias
 NAME = "libverbena-kv.so.0"
 GET, SET, DEL, SCAN = 1, 2, 3, 4
 VERSION = 1  # KV_OP_VERSION
+WATCH_PREFIX = 1  # KV_WATCH_PREFIX
 UNDER_WAY_MAX = 4096
 
 Key: TypeAlias = "str | bytes"
@@ -81,11 +82,24 @@ class KeyText(Structure):
     _fields_ = (("key", c_void_p), ("key_length", c_size_t))
 
 
+class EventText(Structure):
+    """The structure kv_event."""
+
+    _fields_ = (
+        ("kind", c_int),
+        ("reserved", c_int),
+        ("key", c_void_p),
+        ("key_length", c_size_t),
+        ("version", c_ulonglong),
+    )
+
+
 FUNCTIONS = {
     "kv_open_with": (c_int, (c_char_p, POINTER(Options), POINTER(c_void_p))),
     "kv_close": (c_int, (c_void_p,)),
     "kv_submit": (c_int, (c_void_p, POINTER(Op), c_int)),
     "kv_wait": (c_int, (c_void_p, POINTER(POINTER(Op)), c_int, c_int, c_int)),
+    "kv_do": (c_int, (c_void_p, POINTER(Op), c_int)),
     "kv_mget": (c_int, (c_void_p, POINTER(Op), c_int)),
     "kv_getn": (c_int, (c_void_p, c_char_p, c_size_t, POINTER(c_void_p), POINTER(c_size_t))),
     "kv_get_version": (
@@ -100,6 +114,9 @@ FUNCTIONS = {
         c_int,
         (c_void_p, POINTER(Cursor), c_char_p, c_size_t, c_size_t, POINTER(POINTER(KeyText)), POINTER(c_size_t)),
     ),
+    "kv_watch": (c_int, (c_void_p, c_char_p, c_size_t, c_uint, POINTER(c_void_p))),
+    "kv_next_events": (c_int, (c_void_p, POINTER(POINTER(EventText)), POINTER(c_size_t), c_int)),
+    "kv_unwatch": (c_int, (c_void_p,)),
     "kv_fd": (c_int, (c_void_p,)),
     "kv_release": (None, (c_void_p,)),
     "kv_last_error": (c_char_p, (c_void_p,)),

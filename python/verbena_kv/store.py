@@ -24,6 +24,7 @@ from .library import (
     take_keys,
     ttl_of,
 )
+from .watch import Watcher
 
 
 class Versioned(NamedTuple):
@@ -93,6 +94,7 @@ class Store:
         """
         self._handle: int | None = open_handle(servers, settings or Settings())
         self._library = library()
+        self._watchers: set[Watcher] = set()
 
     def get(self, key: Key) -> memoryview | None:
         """Return the value, or None if the key is missing."""
@@ -179,9 +181,21 @@ class Store:
             )
             yield from take_keys(keys, count.value)
 
+    def watch(self, key: Key, *, prefix: bool = False) -> Watcher:
+        """Return the events of this key, or of all keys that begin with it. At most 256 at once.
+
+        The first one is LOOK_AGAIN. KvError while they are taken: a server is too old.
+        """
+        watcher = Watcher(self._open(), key, prefix, self._watchers.discard)
+        self._watchers.add(watcher)
+        return watcher
+
     def close(self) -> None:
         """Close the connections. Values that were fetched stay valid."""
         handle, self._handle = self._handle, None
+        for watcher in self._watchers:
+            watcher.ended()
+        self._watchers.clear()
         if handle is not None:
             self._library.kv_close(handle)
 

@@ -6,7 +6,7 @@ import gc
 import sys
 import threading
 
-from verbena_kv import AsyncStore, KvError, Result, Settings, Store
+from verbena_kv import AsyncStore, Event, EventKind, KvError, Result, Settings, Store
 
 SERVER = sys.argv[1]
 SETTINGS = Settings(transport=sys.argv[2], timeout=10, lanes=3)
@@ -76,6 +76,34 @@ def many(store: Store) -> None:
     assert store.get("many 1") == b"x"
 
 
+def kinds(events: "list[Event | None]") -> list[tuple[EventKind, bytes]]:
+    return [(event.kind, event.key) for event in events if event is not None]
+
+
+WATCHED = [(EventKind.SET, b"w:1"), (EventKind.SET, b"w:1"), (EventKind.EXPIRED, b"w:1"), (EventKind.SET, b"w:\xff")]
+
+
+def watching(store: Store) -> None:
+    with store.watch("w:", prefix=True) as watcher, store.watch(b"w:1") as one:
+        for each in (watcher, one):
+            assert each.get(10) == Event(EventKind.LOOK_AGAIN, b"", 0)
+            assert each.get(0) is None and each.get(0.01) is None
+        version = store.set_if("w:1", b"one", 0)
+        store.set("w:1", b"two", ttl_ms=1)
+        while store.get("w:1") is not None:
+            pass
+        events = [watcher.get(10) for _ in range(3)]
+        store.set(b"w:\xff", b"")
+        assert kinds([*events, watcher.get(10)]) == WATCHED and events[0] is not None and events[0].version == version
+        assert kinds([one.get(10) for _ in range(3)]) == WATCHED[:3]
+        assert one.get(0) is None
+    assert list(watcher) == [] and code_of(store.watch, "") == Result.EMPTY_KEY
+    with Store(SERVER, SETTINGS) as other:
+        open_yet = other.watch("w:", prefix=True)
+    assert open_yet.get() is None
+    open_yet.close()
+
+
 def a_value_outlives_its_store_and_its_first_view() -> None:
     with Store(SERVER, SETTINGS) as store:
         store.set("kept", b"0123456789" * 1000)
@@ -137,6 +165,28 @@ async def asynchronous() -> None:
         assert [getattr(each, "code", None) for each in outcomes] == [Result.CHANGED, None, Result.EMPTY_KEY]
         await store.delete_if("v", version)
 
+        seen: list[Event] = []
+
+        async def follow() -> None:
+            with store.watch("w:", prefix=True) as watcher:
+                async for event in watcher:
+                    seen.append(event)
+                    if len(seen) == len(WATCHED) + 1:
+                        break
+
+        following = asyncio.create_task(follow())
+        while not seen:
+            await asyncio.sleep(0)
+        await store.delete("w:1")  # it is missing, so nothing happens
+        await store.set("w:1", b"one")
+        await store.set("w:1", b"two", ttl_ms=1)
+        while len(seen) < 4:
+            await asyncio.sleep(0)
+        await store.set(b"w:\xff", b"")
+        await following
+        assert kinds([*seen]) == [(EventKind.LOOK_AGAIN, b""), *WATCHED]
+        until_closed = asyncio.create_task(anext(aiter(store.watch("w:2")), None))
+
         # A task that is cancelled waits no more; the store goes on.
         task = asyncio.create_task(store.get("large"))
         await asyncio.sleep(0)
@@ -153,6 +203,7 @@ async def asynchronous() -> None:
         last = asyncio.create_task(store.get("large"))
         await asyncio.sleep(0)
     assert await last == large  # close() waits for it
+    assert await until_closed is None or (await until_closed).kind == EventKind.LOOK_AGAIN
     try:
         await store.get("large")
         raise AssertionError("the store is closed")
@@ -165,6 +216,7 @@ with Store(SERVER, SETTINGS) as shared:
     calls(shared)
     versions(shared)
     many(shared)
+    watching(shared)
     threads(shared)
 a_value_outlives_its_store_and_its_first_view()
 assert code_of(Store, "127.0.0.1:1") == Result.UNREACHABLE

@@ -269,6 +269,7 @@ def test_the_examples_have_less_than_40_lines_and_run(programs: Programs) -> Non
         "published.c",
         "servers.c",
         "store.c",
+        "watch.c",
     ]
     for path in sources:
         # Without the licence line.
@@ -284,6 +285,11 @@ def test_the_examples_have_less_than_40_lines_and_run(programs: Programs) -> Non
     assert (ran.status, ran.out) == (0, '64 values; the last is "key 63"\n'), ran
     ran = programs.run(build_c(programs, ROOT / "examples" / "kv" / "servers.c"), ",".join(wheres))
     assert (ran.status, ran.out) == (0, "300 of 300 keys are kept, 0 were refused\n"), ran
+    assert client(programs, wheres[0], "SET watched a", "SET another b").status == 0
+    watch = programs.start(build_c(programs, ROOT / "examples" / "kv" / "watch.c"), wheres[0], "watch")
+    wait_until(lambda: watch.out == "watched a\n", "it has looked at the keys", alive=watch)
+    assert client(programs, wheres[0], "SET watched c", "SET another d").status == 0
+    wait_until(lambda: watch.out == "watched a\nwatched c\n", "it has the event", alive=watch)
     ran = programs.run(BUILD / "bench" / "kv_example_client", wheres[0])
     assert ran.status == 0 and "key 99 has 99000 bytes; 100 SETs were under way at once" in ran.out, ran
 

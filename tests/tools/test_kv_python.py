@@ -2,6 +2,7 @@
 """The Python client of the store, verbena_kv, on the built library."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def test_every_call_of_the_python_client(programs: Programs, transport: str) -> 
     script = ROOT / "tests" / "kv" / "python_client.py"
     ran = programs.run(sys.executable, "-W", "error", script, where, transport, env=ENVIRONMENT)
     assert (ran.status, ran.out, ran.err) == (0, "all good\n", ""), ran
+
+
+def test_each_function_of_the_library_is_declared_before_it_is_called() -> None:
+    """Without its types, ctypes cuts a handle down to 32 bits."""
+    package = ROOT / "python" / "verbena_kv"
+    called = {name for file in package.glob("*.py") for name in re.findall(r"\.(kv_\w+)\(", file.read_text())}
+    declared = set(re.findall(r'^    "(kv_\w+)": \(', (package / "library.py").read_text(), re.MULTILINE))
+    assert called and called <= declared, called - declared
 
 
 def test_a_missing_library_is_an_error_that_says_what_to_install(programs: Programs, tmp_path: Path) -> None:

@@ -186,9 +186,10 @@ VERBENA_KV_API int kv_submit(void* kv_handle, struct kv_op* ops, int n);
  * Returns KV_INVALID for a number below 0. */
 VERBENA_KV_API int kv_wait(void* kv_handle, struct kv_op** done, int max, int min, int timeout_ms);
 /* Returns a descriptor for poll(), epoll or an event loop. From then on it is readable whenever
- * kv_wait() may have something to do; it stays so until kv_wait(handle, done, max, 0, 0) is called
- * (level-triggered). It may be readable for nothing. The program only polls it; it belongs to the
- * handle, until kv_close(). Returns KV_NO_MEMORY if the process has no descriptor left. */
+ * kv_wait() or kv_next_events() may have something to do; it stays so until kv_wait(handle, done,
+ * max, 0, 0) is called and each watcher has given its events (level-triggered). It may be readable
+ * for nothing. The program only polls it; it belongs to the handle, until kv_close(). Returns
+ * KV_NO_MEMORY if the process has no descriptor left. */
 VERBENA_KV_API int kv_fd(void* kv_handle);
 /* Does n ops at once and waits for all; kv_wait() does not return them. Returns KV_OK if all
  * results are KV_OK or KV_MISSING; otherwise the result of one that failed, about which
@@ -225,6 +226,58 @@ struct kv_key {
  * for a cursor that is done. */
 VERBENA_KV_API int kv_scan(void* kv_handle, struct kv_cursor* cursor, const void* prefix, size_t prefix_length,
 	size_t keys_max, struct kv_key** keys, size_t* count);
+
+/* Events: what happens to a key, or to all keys that begin with a prefix.
+ *
+ *     struct kv_watcher *watcher;
+ *     const struct kv_event *events;
+ *     size_t count;
+ *     kv_watch(store, "user:", 5, KV_WATCH_PREFIX, &watcher);
+ *     while (kv_next_events(watcher, &events, &count, -1) == KV_OK)
+ *         for (size_t i = 0; i < count; ++i)
+ *             if (events[i].kind == KV_EVENT_LOOK_AGAIN) ... (kv_scan() and kv_getn() the keys)
+ *             else ... (kv_getn() events[i].key)
+ *
+ * Each change of a key has one event once it is visible, also the changes of this handle. The
+ * events of one key come in the order of their versions. They have no values: a GET returns the
+ * version of the event or a later one.
+ *
+ * KV_EVENT_LOOK_AGAIN comes first, from each server; again after a connection was lost or the
+ * members of an etcd prefix have changed; and in place of events that were dropped, because the
+ * program did not take them in time. The program then looks at the keys itself; changes that it
+ * does not see so have events after this one. */
+enum kv_event_kind {
+	KV_EVENT_SET = 1,
+	KV_EVENT_DELETED = 2,
+	KV_EVENT_EXPIRED = 3, /* the time to live is over */
+	/* The server has taken it out: kv_server --evict, or its slot belongs to another member. */
+	KV_EVENT_EVICTED = 4,
+	KV_EVENT_LOOK_AGAIN = 5 /* no key, and the version 0 */
+};
+struct kv_event {
+	int kind; /* a value of enum kv_event_kind; later versions may have more */
+	int reserved;
+	const char* key; /* a NUL follows the last byte */
+	size_t key_length;
+	/* That of the change or, for KV_EVENT_EVICTED, that which the key had. */
+	unsigned long long version;
+};
+enum kv_watch_flag { KV_WATCH_PREFIX = 1 /* all keys that begin with `key`, which may be empty */ };
+struct kv_watcher;
+/* Begins to watch. It does not wait for a server; one that is not connected yet sends its events
+ * from then on. A lane has at most 256 watchers. Returns KV_INVALID for more or for an unknown
+ * flag, and otherwise KV_EMPTY_KEY or KV_LONG_KEY. */
+VERBENA_KV_API int kv_watch(
+	void* kv_handle, const void* key, size_t key_length, unsigned flags, struct kv_watcher** watcher);
+/* Sets *events to an array of the *count events that have come, and are valid until the next call
+ * for this watcher. Waits until there is one, or until timeout_ms has passed (then *count is 0); 0:
+ * does not wait; negative: no limit. Up to 4096 events wait for this call. They arrive during calls
+ * of the handle, also while another one waits; kv_fd() is readable when one may have come. Returns
+ * KV_UNSUPPORTED if a server is too old. */
+VERBENA_KV_API int kv_next_events(
+	struct kv_watcher* watcher, const struct kv_event** events, size_t* count, int timeout_ms);
+/* Ends the watching, and frees the watcher and its events. kv_close() does that, too. */
+VERBENA_KV_API int kv_unwatch(struct kv_watcher* watcher);
 
 /* Returns memory for one value of up to `size` bytes (64 MiB at most), or NULL if none is left; the
  * caller passes it to kv_release(). Over RDMA the memory is registered, so kv_setn() of a large

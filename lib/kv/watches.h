@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Watches: the watches of all clients of a server. WatchesOfClient: those of one of them, and the
+// events that it gets.
+//
+// An event leaves when the change is visible, so a GET that follows it returns this version or a
+// later one. Events of one key come in the order of their versions. A client that does not read has
+// a bounded number of bytes waiting; further events are dropped, and when it reads again, each
+// watch that has lost some gets EventKind::look_again.
+//
+// Threads: one, that of the store's loop.
+// Lifetime: a WatchesOfClient dies before its Watches and its outbox, and the Watches after the
+//   last change of the store.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "lib/kv/outbox.h"
+#include "lib/kv/running.h"
+#include "lib/kv/state/watch_index.h"
+#include "lib/kv/store.h"
+
+namespace verbena::kv {
+
+// Totals of all clients.
+struct WatchCounters {
+	std::uint64_t events = 0;  // sent, without those of the next kind
+	std::uint64_t dropped = 0;  // events that were dropped
+	std::uint64_t looks = 0;  // EventKind::look_again that was sent because some were dropped
+};
+
+class Watches final : public StoreObserver {
+public:
+	explicit Watches(Store& store) { store.observe(*this); }
+	Watches(const Watches&) = delete;
+	Watches& operator=(const Watches&) = delete;
+
+	std::size_t size() const { return index_.size(); }
+	std::size_t bytes() const { return index_.bytes(); }  // memory, about
+	const WatchCounters& counters() const { return counters_; }
+
+	// StoreObserver
+	void changed(EventKind kind, std::string_view key, std::uint64_t version) override;
+
+private:
+	friend class WatchesOfClient;
+	WatchIndex index_;
+	WatchCounters counters_;
+};
+
+class WatchesOfClient {
+public:
+	// The bytes that may wait for a client before its events are dropped: while the channel has
+	// room, those of one turn of the loop; otherwise fewer.
+	static constexpr std::size_t waiting_max = 1 << 20, waiting_max_blocked = 64 << 10;
+
+	WatchesOfClient(Watches& all, Outbox& outbox) : all_(all), outbox_(outbox) {}
+	~WatchesOfClient();
+	WatchesOfClient(const WatchesOfClient&) = delete;
+	WatchesOfClient& operator=(const WatchesOfClient&) = delete;
+
+	// Begins a watch, whose first event leaves at once. Returns false if there is a watch with this
+	// number, or there are watches_max of them.
+	bool begin(std::uint32_t number, std::string_view text, Scope scope);
+	// Ends it; a number without a watch is allowed.
+	void end(std::uint32_t number);
+
+private:
+	friend class Running;
+	friend class Watches;
+	struct Watch : WatchIndex::Watch {
+		WatchesOfClient* owner = nullptr;
+		std::uint32_t number = 0;
+		bool dropped = false;  // events were dropped since the last look_again
+	};
+
+	void send(Watch& watch, EventKind kind, std::string_view key, std::uint64_t version);
+	Running look_again();
+
+	Watches& all_;
+	Outbox& outbox_;
+	std::unordered_map<std::uint32_t, Watch> watches_;  // by number; does not move them
+	bool dropping_ = false;  // look_again() runs
+	Coroutines coroutines_;
+};
+
+}  // namespace verbena::kv
