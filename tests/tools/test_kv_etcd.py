@@ -5,6 +5,7 @@ import datetime
 import signal
 import subprocess
 import sys
+import urllib.error
 
 import pytest
 from etcd_certificates import DAY, Authority, Pair
@@ -20,10 +21,10 @@ LEASE_S = 12  # each member of etcd has 3 s for an answer, also on a busy machin
 class Secured:
     """An etcd with TLS, and what its users need."""
 
-    def __init__(self, programs: Programs, *, expires: datetime.timedelta = DAY, host: str = HOST) -> None:
+    def __init__(self, programs: Programs, *words: object, expires: datetime.timedelta = DAY, host: str = HOST) -> None:
         self.authority = Authority(programs.folder, "authority")
         self.server = self.authority.issue("server", host, expires=expires)
-        ((self.program, self.url),) = start_members(programs, 1, *with_tls(self.server), scheme="https")
+        ((self.program, self.url),) = start_members(programs, 1, *with_tls(self.server), *words, scheme="https")
         self.prefix = prefix_of([self.url])
         self.password = programs.folder / "password"
         self.password.touch(mode=0o600)
@@ -197,6 +198,18 @@ def test_a_member_goes_on_when_its_tokens_end_and_when_its_password_changes(prog
     etcd.password.write_text("newer")
     wait_until(lambda: "etcd answers again" in member.err, "it finds the new password", alive=member)
     assert member.err.count("refuses user kv") == 1, member.err
+
+
+def test_a_token_that_has_expired_is_replaced(programs: Programs) -> None:
+    """Etcd prolongs a token that is used: here each look at the members comes too late for that."""
+    etcd = Secured(programs, "--auth-token-ttl", 1)
+    root = etcd.protect()
+    member = join(programs, etcd.prefix, *etcd.user, "--join-lease-s", LEASE_S)
+    looks_on(programs, member)
+    assert facts_of(programs, member)["cluster_lapses"] == "0" and member.err == "", member.err
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        root.call("auth/user/list")
+    assert b"invalid auth token" in refused.value.read()
 
 
 def test_a_user_for_an_etcd_without_users_is_no_mistake(programs: Programs) -> None:

@@ -38,7 +38,10 @@ def test_pingpong_shows_its_verbs_in_order_and_each_request_from_post_to_poll(tr
         assert len(polled) == 2 * MESSAGES
         assert all(event["ns_since_completion"] >= 0 and event["status"] == "IBV_WC_SUCCESS" for event in polled)
         # One SEND each way for each message, and every one is acknowledged.
-        assert sum(event["opcode"] == "RC SEND_ONLY" for event in of_kind(events, "sent")) == MESSAGES
+        names = {1: "RC SEND_ONLY", 4: "RC SEND_FIRST to LAST"}
+        sent = of_kind(events, "sent")
+        assert [event["opcode"] for event in sent] == [names[event["packets"]] for event in sent]
+        assert len(sent) == MESSAGES
         assert len(of_kind(events, "acknowledgement")) <= MESSAGES
 
 

@@ -28,7 +28,7 @@ constexpr std::string_view statuses[] = {"IBV_WC_SUCCESS", "IBV_WC_LOC_LEN_ERR",
 	"IBV_WC_LOC_ACCESS_ERR", "IBV_WC_REM_INV_REQ_ERR", "IBV_WC_REM_ACCESS_ERR", "IBV_WC_REM_OP_ERR",
 	"IBV_WC_RETRY_EXC_ERR", "IBV_WC_RNR_RETRY_EXC_ERR"};
 // By the low five bits of the opcode (IBA 9.2).
-constexpr std::string_view packets[] = {"SEND_FIRST", "SEND_MIDDLE", "SEND_LAST", "SEND_LAST_IMM", "SEND_ONLY",
+constexpr std::string_view all_packets[] = {"SEND_FIRST", "SEND_MIDDLE", "SEND_LAST", "SEND_LAST_IMM", "SEND_ONLY",
 	"SEND_ONLY_IMM", "WRITE_FIRST", "WRITE_MIDDLE", "WRITE_LAST", "WRITE_LAST_IMM", "WRITE_ONLY", "WRITE_ONLY_IMM",
 	"READ_REQUEST", "READ_RESPONSE_FIRST", "READ_RESPONSE_MIDDLE", "READ_RESPONSE_LAST", "READ_RESPONSE_ONLY",
 	"ACKNOWLEDGE", "ATOMIC_ACKNOWLEDGE", "COMPARE_SWAP", "FETCH_ADD", "?", "SEND_LAST_INV", "SEND_ONLY_INV"};
@@ -47,7 +47,7 @@ std::string_view completion_name(std::uint8_t opcode) {
 
 std::string_view status_name(std::uint8_t status) { return at(statuses, status); }
 
-std::string packet_name(std::uint8_t opcode) {
+std::string packet_name(std::uint8_t opcode, std::uint32_t packets) {
 	if (wire::Opcode(opcode) == wire::management_datagram) return "MAD";
 	if (wire::Opcode(opcode) == wire::diagnosis_opcode) return "DIAGNOSIS";
 	if (wire::Opcode(opcode) == wire::forwarded_packet) return "FORWARDED";
@@ -56,7 +56,11 @@ std::string packet_name(std::uint8_t opcode) {
 	const char* const service = facts.transport == wire::Transport::rc ? "RC"
 		: facts.transport == wire::Transport::uc                       ? "UC"
 																	   : "UD";
-	return fmt::format("{} {}", service, at(packets, opcode & 0x1f));
+	std::string name(at(all_packets, opcode & 0x1f));
+	constexpr std::string_view only = "_ONLY";
+	if (const std::size_t place = name.find(only); packets > 1 && place != name.npos)
+		name.replace(place, only.size(), "_FIRST to LAST");
+	return fmt::format("{} {}", service, name);
 }
 
 std::string syndrome_name(std::uint8_t syndrome) {

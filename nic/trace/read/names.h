@@ -15,8 +15,9 @@ namespace verbena::trace {
 std::string_view work_request_name(std::uint8_t ibv_wr_opcode);
 std::string_view completion_name(std::uint8_t ibv_wc_opcode);
 std::string_view status_name(std::uint8_t ibv_wc_status);  // "IBV_WC_SUCCESS"
-// "SEND_ONLY" of a packet; "SEND_FIRST to LAST" if a run has several packets.
-std::string packet_name(std::uint8_t opcode);
+// "RC SEND_ONLY". A run of packets is one record, with the opcode that its message has as one
+// packet: "RC SEND_FIRST to LAST".
+std::string packet_name(std::uint8_t opcode, std::uint32_t packets = 1);
 // "ACK", "RNR NAK, pause 10 us", "NAK: remote access error".
 std::string syndrome_name(std::uint8_t syndrome);
 std::string errno_name(std::uint32_t error);  // "EINVAL"

@@ -41,7 +41,7 @@ std::string remote(const Record& r) {
 std::string packet_text(const Record& r, const char* arrow) {
 	const bool answers = (r.code & 0x1f) >= 0x0d && (r.code & 0x1f) <= 0x12 && r.code < 0x20;
 	std::string text =
-		fmt::format("qp 0x{:x} {} 0x{:x}: {} psn 0x{:06x}", r.qpn, arrow, r.peer, packet_name(r.code), r.psn);
+		fmt::format("qp 0x{:x} {} 0x{:x}: {} psn 0x{:06x}", r.qpn, arrow, r.peer, packet_name(r.code, r.count), r.psn);
 	if (r.count > 1) text += fmt::format(" and the {} that follow", r.count - 1);
 	if (r.length) text += fmt::format(", {} bytes", r.length);
 	if (answers && r.code != 0x0e) text += fmt::format(", {}", syndrome_name(r.status));
@@ -189,7 +189,7 @@ void add_fields(nlohmann::ordered_json& json, const Event& event) {
 			break;
 		case Kind::sent:
 		case Kind::arrived:
-			json["opcode"] = packet_name(r.code);
+			json["opcode"] = packet_name(r.code, r.count);
 			json["packets"] = r.count;
 			json["bytes"] = r.length;
 			json["link"] = r.flags & flag_local ? "memory" : "udp";
