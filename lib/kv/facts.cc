@@ -114,8 +114,7 @@ std::string text_of(const Facts& facts) {
 	lines.add("published_keys", facts.index.published);
 	lines.add("watches", facts.watches);
 	lines.add("events", facts.watched.events);
-	lines.add("events_dropped", facts.watched.dropped);
-	lines.add("watches_look_again", facts.watched.looks);
+	lines.add("watches_lapsed", facts.watched.lapses);
 	add_member(lines, facts.member);
 	add_journal(lines, facts);
 	return lines.take();

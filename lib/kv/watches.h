@@ -4,8 +4,8 @@
 //
 // An event leaves when the change is visible, so a GET that follows it returns this version or a
 // later one. Events of one key come in the order of their versions. A client that does not read has
-// a bounded number of bytes waiting; further events are dropped, and when it reads again, each
-// watch that has lost some gets EventKind::look_again.
+// a bounded number of bytes waiting. A watch whose event does not fit lapses: it gets no further
+// ones, and costs changes nothing, until the client reads again. Then it gets look_again.
 //
 // Threads: one, that of the store's loop.
 // Lifetime: a WatchesOfClient dies before its Watches and its outbox, and the Watches after the
@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "lib/kv/outbox.h"
 #include "lib/kv/running.h"
@@ -24,9 +25,8 @@ namespace verbena::kv {
 
 // Totals of all clients.
 struct WatchCounters {
-	std::uint64_t events = 0;  // sent, without those of the next kind
-	std::uint64_t dropped = 0;  // events that were dropped
-	std::uint64_t looks = 0;  // EventKind::look_again that was sent because some were dropped
+	std::uint64_t events = 0;  // sent, without EventKind::look_again
+	std::uint64_t lapses = 0;  // times that a watch has lapsed
 };
 
 class Watches final : public StoreObserver {
@@ -35,8 +35,8 @@ public:
 	Watches(const Watches&) = delete;
 	Watches& operator=(const Watches&) = delete;
 
-	std::size_t size() const { return index_.size(); }
-	std::size_t bytes() const { return index_.bytes(); }  // memory, about
+	std::size_t size() const { return size_; }  // with those that have lapsed
+	std::size_t bytes() const { return bytes_; }  // memory, about
 	const WatchCounters& counters() const { return counters_; }
 
 	// StoreObserver
@@ -44,7 +44,11 @@ public:
 
 private:
 	friend class WatchesOfClient;
-	WatchIndex index_;
+	void take_out_lapsed();
+
+	WatchIndex index_;  // those that have not lapsed
+	std::vector<WatchIndex::Watch*> lapsed_;  // since the index was searched
+	std::size_t size_ = 0, bytes_ = 0;
 	WatchCounters counters_;
 };
 
@@ -71,16 +75,18 @@ private:
 	struct Watch : WatchIndex::Watch {
 		WatchesOfClient* owner = nullptr;
 		std::uint32_t number = 0;
-		bool dropped = false;  // events were dropped since the last look_again
+		bool lapsed = false;
 	};
 
+	static std::size_t bytes_of(const Watch& watch);
+	void wake(Watch& watch);
 	void send(Watch& watch, EventKind kind, std::string_view key, std::uint64_t version);
-	Running look_again();
+	Running wake_lapsed();
 
 	Watches& all_;
 	Outbox& outbox_;
 	std::unordered_map<std::uint32_t, Watch> watches_;  // by number; does not move them
-	bool dropping_ = false;  // look_again() runs
+	bool waking_ = false;  // wake_lapsed() runs
 	Coroutines coroutines_;
 };
 

@@ -27,16 +27,12 @@ public:
 	void add(Watch& watch) {
 		Entry& entry = entries_[watch.text];
 		(watch.is_prefix ? entry.of_prefix : entry.of_key).push_back(&watch);
-		++count_;
-		bytes_ += bytes_of(watch);
 	}
 	void remove(Watch& watch) {
 		const auto at = entries_.find(watch.text);
 		Entry& entry = at->second;
 		std::erase(watch.is_prefix ? entry.of_prefix : entry.of_key, &watch);
 		if (entry.of_key.empty() && entry.of_prefix.empty()) entries_.erase(at);
-		--count_;
-		bytes_ -= bytes_of(watch);
 	}
 
 	// Calls `see` with each watch to which the key belongs. It must not change the index.
@@ -61,18 +57,14 @@ public:
 		}
 	}
 
-	std::size_t size() const { return count_; }  // watches
-	std::size_t bytes() const { return bytes_; }  // memory, about
+	bool empty() const { return entries_.empty(); }
 
 private:
 	struct Entry {
 		std::vector<Watch*> of_key, of_prefix;
 	};
-	// A node of the map and the two copies of the text.
-	static std::size_t bytes_of(const Watch& watch) { return 256 + 2 * watch.text.size(); }
 
 	std::map<std::string, Entry, std::less<>> entries_;
-	std::size_t count_ = 0, bytes_ = 0;
 };
 
 }  // namespace verbena::kv
