@@ -173,7 +173,7 @@ Families KvMetrics::families() {
 	for (auto& part : {read_on(service_.serving_loop(),
 						   [this] {
 							   Families both = families_of(service_.facts());
-							   append(both, metrics::transport_families(service_.transport()));
+							   append(both, metrics::transport_families(service_.transports()));
 							   return both;
 						   }),
 			 read_on(service_.setup_loop(), [this] { return metrics::acceptor_families(service_.acceptor()); })})

@@ -253,11 +253,10 @@ metrics::Families EchoService::families() {
 	const auto read_on = [&](async::Loop& loop, auto read) -> std::optional<Families> {
 		return ended_.load(std::memory_order_acquire) ? read() : on_loop(loop, read);
 	};
-	// With Engine::threads there are up to 2000 transports, too many for a page of metrics. Those
-	// of further devices (transports_at()) are not on the page either.
+	// With Engine::threads there are up to 2000 transports, too many for a page of metrics.
 	Home& home = *homes_.front();
 	if (options_.engine != Engine::threads)
-		append(read_on(home.loop, [&home] { return transport_families(*home.transports.front()); }));
+		append(read_on(home.loop, [&home] { return transport_families(home.transports); }));
 	append(read_on(setup_, [this] { return acceptor_families(*acceptor_); }));
 	if (options_.logical > 0)
 		append(read_on(home.loop, [this, &home] {

@@ -84,11 +84,11 @@ public:
 	void stop() { setup_.stop(); }
 
 	const ServiceCounts& counts() const { return counts_; }
-	// The loop that serves all clients. While it runs, call facts() and transport() there only.
+	// The loop that serves all clients. While it runs, call facts() and transports() there only.
 	async::Loop& serving_loop() { return io_; }
 	Facts facts() const override;
 	// That of the first device.
-	channel::RcTransport& transport() { return transports_.first(); }
+	const std::vector<std::unique_ptr<channel::RcTransport>>& transports() const { return transports_.all(); }
 	// The loop that sets up connections. While it runs, call acceptor() there only.
 	async::Loop& setup_loop() { return setup_; }
 	const channel::Acceptor& acceptor() const { return *acceptor_; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/metrics/channel_families.h"
 
+#include <set>
+
 namespace verbena::metrics {
 namespace {
 
@@ -14,17 +16,11 @@ Family with_labels(std::string name, std::string help, Kind kind, const std::str
 	return family;
 }
 
-void append(Families& to, Families from) {
-	for (Family& each : from) to.push_back(std::move(each));
-}
-
-}  // namespace
-
-Families transport_families(channel::RcTransport& transport) {
+Families families_of(channel::RcTransport& transport) {
 	const channel::RcCounters& c = transport.counters();
 	const lib::OpenDevice& device = transport.device();
 	const channel::VerbsObjects has = transport.objects();
-	Families families{
+	return {
 		gauge("verbena_device_info", "The RDMA device that channels use", 1,
 			{{"device", device.choice.device}, {"gid", lib::format_gid(device.choice.gid)},
 				{"mtu", std::to_string(device.mtu_bytes())}}),
@@ -53,7 +49,28 @@ Families transport_families(channel::RcTransport& transport) {
 		counter("verbena_data_received_bytes_total", "Bytes of frames that were received", number(c.bytes_received)),
 		counter("verbena_receive_posts_total", "Lists of receives that were posted", number(c.receive_posts)),
 	};
-	append(families, port_families(device.context->device->ibdev_path, device.choice.device, device.choice.port));
+}
+
+Families port_families_of(const channel::RcTransport& transport) {
+	const lib::OpenDevice& device = transport.device();
+	return port_families(device.context->device->ibdev_path, device.choice.device, device.choice.port);
+}
+
+}  // namespace
+
+Families transport_families(channel::RcTransport& transport) {
+	Families families = families_of(transport);
+	add(families, port_families_of(transport));
+	return families;
+}
+
+Families transport_families(std::span<const std::unique_ptr<channel::RcTransport>> transports) {
+	Families families;
+	for (const auto& each : transports) add(families, families_of(*each));
+	std::set<std::pair<std::string, unsigned>> ports;
+	for (const auto& each : transports)
+		if (const auto& choice = each->device().choice; ports.emplace(choice.device, choice.port).second)
+			add(families, port_families_of(*each));
 	return families;
 }
 

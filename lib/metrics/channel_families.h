@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "lib/channel/acceptor.h"
 #include "lib/channel/mux.h"
@@ -28,7 +29,9 @@ auto on_loop(async::Loop& loop, Read read, std::chrono::milliseconds patience = 
 	return future.wait_for(patience) == std::future_status::ready ? std::optional<Result>(future.get()) : std::nullopt;
 }
 
-// Call on the transport's loop.
+// Call on the transports' loop. The figures of several transports are summed; those of a device and
+// its port stand once for each.
+Families transport_families(std::span<const std::unique_ptr<channel::RcTransport>> transports);
 Families transport_families(channel::RcTransport& transport);
 // The sums of all carriers.
 Families mux_families(const channel::MuxCounters& counters, std::size_t carriers, std::size_t channels);

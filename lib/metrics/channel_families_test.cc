@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <vector>
 
 #include "lib/channel/rc_fixture.h"
 #include "lib/verbs/port_counters.h"
@@ -132,6 +133,26 @@ TEST(SlowConsumer, CreditsHoldItsSenderBackBeforeAnRnrNakWould) {
 		EXPECT_EQ(after.at(name), before.at(name)) << name;
 	}
 	EXPECT_GT(after.at("verbena_frames_total want"), 0);
+}
+
+TEST(TransportFamilies, SumSeveralTransportsAndShowEachPortOnce) {
+	async::Loop loop;
+	std::vector<std::unique_ptr<channel::RcTransport>> all;
+	for (const std::uint32_t units : {100, 200}) {
+		auto opened = channel::RcTransport::open(
+			loop, test_device(), {.units_start = 16, .units_max = units, .connections_max = 4});
+		ASSERT_TRUE(opened.has_value()) << opened.error();
+		all.push_back(std::move(*opened));
+	}
+	const Families one = transport_families(*all.front()), both = transport_families(all);
+	const auto values = values_of(both);
+	EXPECT_EQ(values.at("verbena_receive_units_max"), 300);
+	EXPECT_EQ(values.at("verbena_rdma_resources pd"), 2 * values_of(one).at("verbena_rdma_resources pd"));
+	ASSERT_EQ(both.size(), one.size());
+	for (std::size_t i = 0; i < both.size(); ++i) {
+		EXPECT_EQ(both[i].name, one[i].name);
+		EXPECT_EQ(both[i].samples.size(), one[i].samples.size()) << both[i].name << ": both have one device";
+	}
 }
 
 }  // namespace

@@ -33,6 +33,21 @@ constexpr PortCounter known_port_counters[] = {
 
 }  // namespace
 
+void add(Families& to, const Families& from) {
+	for (const Family& each : from) {
+		const auto same = std::ranges::find(to, each.name, &Family::name);
+		if (same == to.end()) {
+			to.push_back(each);
+			continue;
+		}
+		for (const Sample& sample : each.samples) {
+			const auto place = std::ranges::find(same->samples, sample.labels, &Sample::labels);
+			if (place == same->samples.end()) same->samples.push_back(sample);
+			else place->value += sample.value;
+		}
+	}
+}
+
 Family counter(std::string name, std::string help, double value, Labels labels) {
 	return one(std::move(name), std::move(help), Kind::counter, value, std::move(labels));
 }

@@ -43,6 +43,10 @@ struct Family {
 };
 using Families = std::vector<Family>;
 
+// Adds the samples of `from`, which has no histograms. Those with one name and equal labels are
+// summed.
+void add(Families& to, const Families& from);
+
 // A family with one sample.
 Family counter(std::string name, std::string help, double value, Labels labels = {});
 Family gauge(std::string name, std::string help, double value, Labels labels = {});

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers and clients on hosts with several network interfaces, each of which is an RDMA device."""
 
+import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
@@ -93,7 +94,7 @@ def test_a_store_at_all_addresses_serves_clients_of_both_hosts(programs: Program
 def test_a_store_at_all_addresses_uses_the_device_at_which_a_client_arrives(
     programs: Programs, hosts: NamespacePair
 ) -> None:
-    options = ("--listen", "0.0.0.0", "--port", PORT, "--one-sided", "1M")
+    options = ("--listen", "0.0.0.0", "--port", PORT, "--one-sided", "1M", "--metrics-json", "m.json")
     server = programs.start("kv_server", *options, within=on(hosts, 0))
     wait_until(lambda: "listening at" in server.out, "kv_server listens", alive=server)
     large = "x" * 100_000
@@ -106,6 +107,10 @@ def test_a_store_at_all_addresses_uses_the_device_at_which_a_client_arrives(
         # Now the client's host reaches the second address only.
         hosts.ip(1, f"link set {WIRES[1]} down")
     assert server.end().status == 0
+    metrics = json.loads((programs.folder / "m.json").read_text())
+    devices = {each["labels"]["device"] for each in metrics["verbena_device_info"]["samples"]}
+    opened = {each["labels"]["event"]: each["value"] for each in metrics["verbena_channels_total"]["samples"]}
+    assert len(devices) == 2 and opened["opened"] == 2, metrics
 
 
 def test_an_rpc_server_at_all_addresses_uses_the_device_at_which_a_client_arrives(hosts: NamespacePair) -> None:
