@@ -43,8 +43,13 @@ std::byte* Outbox::append(std::size_t bytes) {
 }
 
 std::byte* Outbox::put(std::size_t bytes) {
-	if (waiting_.empty() || waiting_.back().closed || waiting_.back().records.size() + bytes > message_max_)
+	if (waiting_.empty() || waiting_.back().closed || waiting_.back().records.size() + bytes > message_max_) {
 		begin_message();
+	} else if (waiting_.back().count >= records_early && !sending_) {
+		push();
+		begin_message();
+	}
+	++waiting_.back().count;
 	return append(bytes);
 }
 
