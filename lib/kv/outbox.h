@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Outbox: the send queue of one channel. Records that are added during a turn of the loop share
 // messages, which leave at the end of the turn; a long value has a message of its own and is not
-// copied. A message of several records does not wait for the end, so that the peer works on it while
-// this side adds others; otherwise one of both would always wait for the other.
+// copied. A message of several records does not wait for the end, so that the peer works on it
+// while this side adds others; otherwise one of both would always wait for the other.
 //
 // Threads: one, that of the channel's loop.
 // Lifetime: dies before the channel.
@@ -57,8 +57,8 @@ public:
 private:
 	friend class Running;
 	static constexpr std::size_t queue_max = 1 << 20;
-	// A message with this many records leaves when there is another one. With 64 operations of 64
-	// bytes under way that gives a quarter more of them in a second, and with 16, a third.
+	// A message with this many records leaves when there is another one. With fewer, a message
+	// costs too much for each record; with 16, a window of 16 operations gains nothing.
 	static constexpr std::uint32_t records_early = 8;
 
 	// One message.
