@@ -7,7 +7,7 @@
 // of an identified change, the version that a change expects, the time to live of a SET, a
 // request's key, then its value or the value's remote address; an answer's version, then its value,
 // or its remote address. An event (watches.h) has the form of an answer, with a key as its value.
-// Records that leave in one turn of the loop share a message.
+// Records that leave in one turn of the loop share messages.
 //
 // Threads: any; values and pure functions.
 // Lifetime: the Bytes of a Request or Answer point into the message that was read.

@@ -270,13 +270,13 @@ struct kv_watcher;
 VERBENA_KV_API int kv_watch(
 	void* kv_handle, const void* key, size_t key_length, unsigned flags, struct kv_watcher** watcher);
 /* Sets *events to an array of the *count events that have come, and are valid until the next call
- * for this watcher. Waits until there is one, or until timeout_ms has passed (then *count is 0); 0:
- * does not wait; negative: no limit. Up to 4096 events wait for this call. They arrive during calls
- * of the handle, also while another one waits; kv_fd() is readable when one may have come. Returns
- * KV_UNSUPPORTED if a server is too old. */
+ * for this watcher. One thread at a time may use a watcher. Waits until there is one, or until
+ * timeout_ms has passed (then *count is 0); 0: does not wait; negative: no limit. Up to 4096 events
+ * wait for this call. They arrive during calls of the handle; kv_fd() is readable when one may have
+ * come. Returns KV_UNSUPPORTED if a server is too old. */
 VERBENA_KV_API int kv_next_events(
 	struct kv_watcher* watcher, const struct kv_event** events, size_t* count, int timeout_ms);
-/* Ends the watching, and frees the watcher and its events. kv_close() does that, too. */
+/* Ends the watching, and frees the watcher and its events, as kv_close() does. */
 VERBENA_KV_API int kv_unwatch(struct kv_watcher* watcher);
 
 /* Returns memory for one value of up to `size` bytes (64 MiB at most), or NULL if none is left; the
