@@ -35,7 +35,7 @@ TEST(StoreEvents, EachChangeThatIsVisibleHasOne) {
 	Value brief = store.take("b", Bytes(), Life::limited);
 	brief.end_at(1000);
 	ASSERT_TRUE(store.set(std::move(brief)));
-	while (store.expire(1'000'000'000, 10, [&](Value value) { store.end(std::move(value)); })) {}
+	while (store.expire(1'000'000'000, 10, [&](const Value& value) { store.end(value); })) {}
 	ASSERT_TRUE(store.set("c", Bytes()) && store.lose("c"));
 	EXPECT_EQ(listener.seen,
 		(Seen{{EventKind::set, "a"}, {EventKind::set, "a"}, {EventKind::removed, "a"}, {EventKind::set, "b"},
