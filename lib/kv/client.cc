@@ -339,6 +339,7 @@ void Client::fail_all() {
 	for (Slot& slot : slots_)
 		if (slot.in_use) finish(slot, Error::lost);
 	while (auto* const call = static_cast<Call*>(waiting_.pop_front())) give_back(*call);
+	watches_.clear();
 	channel_->loop().resume_soon(until_lost_);
 }
 

@@ -39,7 +39,7 @@ Running Route::keep_connected(Nanoseconds patience) {
 			client_ = std::move(*opened);
 			backoff_.connected(monotonic_now());
 			submit_waiting();
-			owner_.route_connected(*client_, *this);
+			owner_.route_connected(*this);
 			owner_.route_changed();
 			if (left_) client_->close_when_done();
 			if (closing_) client_->close();

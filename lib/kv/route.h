@@ -32,7 +32,7 @@ public:
 		// connected() or tried() has changed.
 		virtual void route_changed() = 0;
 		// There is a new connection.
-		virtual void route_connected(Client& client, const Route& route) = 0;
+		virtual void route_connected(const Route& route) = 0;
 		// The server of this call has left or has lost its key; the call was not sent, or may be
 		// sent elsewhere.
 		virtual void place_again(Call& call) = 0;

@@ -115,7 +115,7 @@ private:
 	Route* route_for(const Call& call) const;
 	void adopt(const std::vector<std::string>& names, Nanoseconds patience);
 	void place_slots();
-	bool is_watched(const Watch& watch, const Route& route) const;
+	void place(Watch& watch, const Route& route);
 	void place_watches();
 	Running follow_members();
 
@@ -123,7 +123,7 @@ private:
 	void forget(Call& call) override;
 	void expired(Call& call) override;
 	void route_changed() override;
-	void route_connected(Client& client, const Route& route) override;
+	void route_connected(const Route& route) override;
 	void place_again(Call& call) override;
 	bool is_placed(const Call& call, const Route& route) const override { return route_for(call) == &route; }
 

@@ -6,8 +6,14 @@
 
 namespace verbena::kv {
 
-bool Router::is_watched(const Watch& watch, const Route& route) const {
-	return watch.scope() == Scope::prefix || route_of(watch.text()) == &route;
+// Lets the connection of this route send the watch's events, or no events, as its keys are placed.
+void Router::place(Watch& watch, const Route& route) {
+	Client* const client = route.client();
+	if (client == nullptr) return;
+	const bool wanted = watch.scope() == Scope::prefix || route_of(watch.text()) == &route;
+	if (wanted == client->watches(watch.number_)) return;
+	if (wanted) client->watch(watch.number_, watch.text(), watch.scope(), watch);
+	else client->unwatch(watch.number_);
 }
 
 void Router::enter(Watch& watch) {
@@ -15,11 +21,9 @@ void Router::enter(Watch& watch) {
 	const bool may_be_empty = watch.scope() == Scope::prefix && watch.text().empty();
 	if (const auto fault = fault_of(watch.text()); fault && !may_be_empty) return watch.refuse(*fault);
 	// A number is used once on each connection, or late events of another watch would be mixed in.
-	watches_.emplace(++last_watch_, &watch);
-	watch.number_ = last_watch_;
-	for (const auto& route : routes_)
-		if (Client* const client = route->client(); client != nullptr && is_watched(watch, *route))
-			client->watch(watch.number_, watch.text(), watch.scope(), watch);
+	watch.number_ = ++last_watch_;
+	watches_.emplace(watch.number_, &watch);
+	for (const auto& route : routes_) place(watch, *route);
 }
 
 void Router::leave(Watch& watch) {
@@ -29,21 +33,15 @@ void Router::leave(Watch& watch) {
 			if (Client* const client = route->client(); client != nullptr) client->unwatch(watch.number_);
 }
 
-void Router::route_connected(Client& client, const Route& route) {
-	for (const auto& [number, watch] : watches_)
-		if (is_watched(*watch, route)) client.watch(number, watch->text(), watch->scope(), *watch);
+void Router::route_connected(const Route& route) {
+	for (const auto& [number, watch] : watches_) place(*watch, route);
 }
 
 // The members have changed. Keys of one that has left are missing now, and no server sends events
 // about that.
 void Router::place_watches() {
 	for (const auto& [number, watch] : watches_) {
-		for (const auto& route : routes_) {
-			Client* const client = route->client();
-			if (client == nullptr || client->watches(number) == is_watched(*watch, *route)) continue;
-			if (client->watches(number)) client->unwatch(number);
-			else client->watch(number, watch->text(), watch->scope(), *watch);
-		}
+		for (const auto& route : routes_) place(*watch, *route);
 		watch->look_again();
 	}
 }

@@ -87,7 +87,7 @@ public:
 	// The loop that serves all clients. While it runs, call facts() and transports() there only.
 	async::Loop& serving_loop() { return io_; }
 	Facts facts() const override;
-	// That of the first device.
+	// Those of all devices, the first one first.
 	const std::vector<std::unique_ptr<channel::RcTransport>>& transports() const { return transports_.all(); }
 	// The loop that sets up connections. While it runs, call acceptor() there only.
 	async::Loop& setup_loop() { return setup_; }

@@ -4,9 +4,9 @@
 import ctypes
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
+from .closing import ClosedAtExit
 from .errors import KvError, Result
 from .library import (
     GET,
@@ -84,7 +84,7 @@ def open_handle(servers: str, settings: Settings) -> int:
     return handle.value
 
 
-class Store:
+class Store(ClosedAtExit):
     """A client of one server or several, from construction to close(); also a context manager."""
 
     def __init__(self, servers: str, settings: Settings | None = None) -> None:
@@ -198,14 +198,6 @@ class Store:
         self._watchers.clear()
         if handle is not None:
             self._library.kv_close(handle)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _open(self) -> int:
         if self._handle is None:

@@ -7,9 +7,9 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from enum import IntEnum
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple
 
+from .closing import ClosedAtExit
 from .errors import KvError, Result
 from .library import WATCH_PREFIX, EventText, Key, key_bytes, library
 
@@ -25,6 +25,11 @@ class EventKind(IntEnum):
     EVICTED = 4
     LOOK_AGAIN = 5
 
+    @classmethod
+    def _missing_(cls, value: object) -> "EventKind":
+        """A kind of a later version of the library: the key may have changed in any way."""
+        return cls.LOOK_AGAIN
+
 
 class Event(NamedTuple):
     """A change of a key.
@@ -38,90 +43,73 @@ class Event(NamedTuple):
     version: int
 
 
-class _Watched:
-    """A watcher of the library."""
+class _Watched(ClosedAtExit):
+    """A watcher of the library, with the events that have come and were not returned yet."""
 
-    def __init__(self, handle: int, key: Key, prefix: bool) -> None:
+    def __init__(self, handle: int, key: Key, prefix: bool, forget: Callable[[Any], None]) -> None:
+        """Use the watch() of a store instead."""
         name, watcher = key_bytes(key), ctypes.c_void_p()
         result = library().kv_watch(handle, name, len(name), WATCH_PREFIX if prefix else 0, ctypes.byref(watcher))
         self._handle = handle
-        self.watcher = watcher.value
+        self._forget = forget
+        self._watcher = watcher.value  # None: it is closed
+        self._waiting: deque[Event] = deque()
         self._check(result)
 
-    def take(self, timeout_ms: int) -> list[Event]:
-        """Return the events that have come within this time."""
-        events, count = ctypes.POINTER(EventText)(), ctypes.c_size_t()
-        if self.watcher is None:
-            return []
-        self._check(library().kv_next_events(self.watcher, ctypes.byref(events), ctypes.byref(count), timeout_ms))
-        return [
-            Event(EventKind(each.kind), ctypes.string_at(each.key, each.key_length), each.version)
-            for each in events[: count.value]
-        ]
-
-    def end(self) -> None:
-        watcher, self.watcher = self.watcher, None
+    def close(self) -> None:
+        """End the watching. Events that have come can still be taken."""
+        watcher = self._watcher
         if watcher is not None:
             library().kv_unwatch(watcher)
+            self.ended()
+        self._forget(self)
+
+    def ended(self) -> None:
+        """The library's watcher is gone, with its store or by itself."""
+        self._watcher = None
+
+    def _take(self, timeout_ms: int) -> None:
+        """Wait for events for this time, and keep them. The watcher is not closed."""
+        events, count = ctypes.POINTER(EventText)(), ctypes.c_size_t()
+        self._check(library().kv_next_events(self._watcher, ctypes.byref(events), ctypes.byref(count), timeout_ms))
+        self._waiting.extend(
+            Event(EventKind(each.kind), ctypes.string_at(each.key, each.key_length), each.version)
+            for each in events[: count.value]
+        )
 
     def _check(self, result: int) -> None:
         if result != Result.OK:
             raise KvError(result, library().kv_last_error(self._handle).decode())
 
 
-class Watcher:
+class Watcher(_Watched):
     """The events of Store.watch(), for `for`; also a context manager.
 
     One thread at a time may use it; the store's other calls wait while it waits, unless the store
     has more lanes and they are of other threads.
     """
 
-    def __init__(self, handle: int, key: Key, prefix: bool, forget: "Callable[[Watcher], None]") -> None:
-        """Use Store.watch() instead."""
-        self._watched = _Watched(handle, key, prefix)
-        self._forget = forget
-        self._waiting: deque[Event] = deque()
-
     def get(self, timeout: float | None = None) -> Event | None:
         """Return the next event; None after this many seconds, or when the watcher is closed."""
         end = None if timeout is None else time.monotonic() + timeout
-        while not self._waiting and self._watched.watcher is not None:
+        while not self._waiting and self._watcher is not None:
             left = PATIENCE_S if end is None else min(PATIENCE_S, max(0.0, end - time.monotonic()))
-            self._waiting.extend(self._watched.take(round(left * 1000)))
+            self._take(round(left * 1000))
             if left == 0:
                 break
         return self._waiting.popleft() if self._waiting else None
-
-    def close(self) -> None:
-        """End the watching. Events that have come can still be taken."""
-        self._watched.end()
-        self._forget(self)
-
-    def ended(self) -> None:
-        """The store is closed, and with it the library's watcher."""
-        self._watched.watcher = None
 
     def __iter__(self) -> Iterator[Event]:
         while (event := self.get()) is not None:
             yield event
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class AsyncWatcher:
+class AsyncWatcher(_Watched):
     """The events of AsyncStore.watch(), for `async for`; also a context manager."""
 
-    def __init__(self, handle: int, key: Key, prefix: bool, forget: "Callable[[AsyncWatcher], None]") -> None:
+    def __init__(self, handle: int, key: Key, prefix: bool, forget: Callable[[Any], None]) -> None:
         """Use AsyncStore.watch() instead."""
-        self._watched = _Watched(handle, key, prefix)
-        self._forget = forget
-        self._waiting: deque[Event] = deque()
+        super().__init__(handle, key, prefix, forget)
         self._error: KvError | None = None
         self._changed = asyncio.Event()
 
@@ -130,7 +118,7 @@ class AsyncWatcher:
         while not self._waiting:
             if self._error is not None:
                 raise self._error
-            if self._watched.watcher is None:
+            if self._watcher is None:
                 return None
             self._changed.clear()
             await self._changed.wait()
@@ -138,33 +126,19 @@ class AsyncWatcher:
 
     def progress(self) -> None:
         """Take what has come; the store calls it."""
+        if self._watcher is None or self._error is not None:
+            return
         try:
-            self._waiting.extend(self._watched.take(0))
+            self._take(0)
         except KvError as error:
             self._error = error
-            self._watched.end()
         if self._waiting or self._error:
             self._changed.set()
 
-    def close(self) -> None:
-        """End the watching. Events that have come can still be taken."""
-        self._watched.end()
-        self._forget(self)
-        self._changed.set()
-
     def ended(self) -> None:
-        """The store is closed, and with it the library's watcher."""
-        self._watched.watcher = None
+        super().ended()
         self._changed.set()
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         while (event := await self.get()) is not None:
             yield event
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -183,5 +183,26 @@ def test_a_key_that_moves_to_another_member_has_an_event(programs: Programs, etc
     )
 
 
+def test_the_watch_of_one_key_follows_it_to_another_member(programs: Programs, etcd: str) -> None:
+    first = join(programs, etcd)
+    until_all_slots_have_owners(programs, [first])
+    keys = [f"key{i}" for i in range(20)]
+    assert client(programs, etcd, *(f"SET {key} v" for key in keys)).status == 0
+    # Each file is a client with a watch of its own.
+    watcher = programs.start("kv_client", etcd, *(lines(programs, f"{key}.txt", f"WATCH {key}") for key in keys))
+    wait_until(lambda: watcher.out.count("look-again") == len(keys), "all watches have begun", alive=watcher)
+    second = join(programs, etcd)
+    until_all_slots_have_owners(programs, [first, second])
+    moved = [key for key in keys if client_misses(programs, etcd, key)]
+    assert moved, name_of(second)
+
+    def each_has_an_event() -> bool:
+        # A SET before the watch is at the new member has no event, but a look-again after it.
+        assert client(programs, etcd, *(f"SET {key} w" for key in keys)).status == 0
+        return set(re.findall(r": set \d+ (\S+)$", watcher.out, re.MULTILINE)) == set(keys)
+
+    wait_until(each_has_an_event, "each key has an event from its new member", alive=watcher)
+
+
 def client_misses(programs: Programs, where: str, key: str) -> bool:
     return client(programs, where, f"GET {key}").out == "\n"
