@@ -3,13 +3,15 @@
 //
 // The first byte of the input chooses the case: bytes as they are; bytes with the right ICRC
 // appended, because random bytes would hardly ever pass that check; or a slot that the transport
-// could have written, cut into packets, each of which must parse back to its piece of the slot.
+// could have written, cut into packets, each of which must parse back to its piece of the slot. The
+// payload is read as a message about room too.
 #include <array>
 #include <vector>
 
 #include "base/check.h"
 #include "fuzz/input.h"
 #include "nic/wire/packet.h"
+#include "nic/wire/room.h"
 #include "nic/wire/slot_ring.h"
 
 namespace verbena::fuzz {
@@ -54,6 +56,8 @@ void parse_bytes(Input& input, const Flow& flow, bool with_icrc) {
 			(parsed->payload.data() >= datagram.data() &&
 				&parsed->payload.back() < datagram.data() + datagram.size() - icrc_size),
 		"the payload lies in the datagram");
+	if (const auto message = read_room_message(parsed->payload))
+		check(read_room_message(write_room_message(*message)) == message, "a message about room is written as it was");
 
 	// Parsing discards reserved bits and the P_Key's top bit. All other fields must survive.
 	std::array<std::byte, packet_bytes_max> again;

@@ -79,8 +79,8 @@ Finding check_receive_buffer() {
 		return {"socket receive buffer", Level::good, fmt::format("net.core.rmem_max = {}", bytes), ""};
 	if (bytes == 0) return {"socket receive buffer", Level::note, "net.core.rmem_max cannot be read here", ""};
 	return {"socket receive buffer", Level::note, fmt::format("net.core.rmem_max = {}", bytes),
-		"bursts between hosts may be lost and sent again: raise it with 'sysctl -w net.core.rmem_max=4194304' (as "
-		"root)"};
+		"less can be in flight to this machine, and bursts of datagrams may be lost: raise it with 'sysctl -w "
+		"net.core.rmem_max=4194304' (as root)"};
 }
 
 Finding check_descriptors() {

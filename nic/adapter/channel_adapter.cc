@@ -334,30 +334,30 @@ void ChannelAdapter::send_management() {
 		if (!outlet || outlet->closed) return true;
 		if (outlet == full) return false;
 		if (context_.observer && context_.observer->holds_message()) return false;
-		if (send_management(*outlet, out)) return true;
+		if (send_management(*outlet, out.route.addresses, out.mad)) return true;
 		full = outlet;
 		return false;
 	});
 }
 
-bool ChannelAdapter::send_management(Outlet& outlet, const cm::ConnectionManager::Outgoing& out) {
+bool ChannelAdapter::send_management(Outlet& outlet, const wire::AddressPair& addresses, const wire::Mad& mad) {
 	static_assert(wire::Direction::slot_count == wire::Direction::address_count);
 	// On one host no IP header carries the addresses, so they go before the datagram.
 	const std::size_t head = outlet.lossless ? sizeof(wire::AddressPair) : 0;
-	const auto length = static_cast<std::uint32_t>(head + out.mad.size());
+	const auto length = static_cast<std::uint32_t>(head + mad.size());
 	const auto index =
 		outlet.addressed ? static_cast<std::uint8_t>(outlet.slots.published()) : transport::cm_address_index;
 	const auto reserved = outlet.slots.reserve(length, sizeof(wire::Deth));
 	if (!reserved.slot) return false;
-	std::memcpy(reserved.payload, &out.route.addresses, head);
-	std::memcpy(reserved.payload + head, out.mad.data(), out.mad.size());
+	std::memcpy(reserved.payload, &addresses, head);
+	std::memcpy(reserved.payload + head, mad.data(), mad.size());
 	wire::Slot& slot = *reserved.slot;
 	constexpr std::uint8_t mtu_256 = 1;
 	slot.set_bth(outlet.lossless ? wire::management_datagram : wire::Opcode::ud_send_only, wire::general_services_qpn,
 		{}, mtu_256 << wire::slot_mtu_shift);
 	slot.payload_line = reserved.payload_line;
 	slot.deth = {wire::general_services_q_key, wire::general_services_qpn.value << 8 | index};
-	if (!outlet.lossless) outlet.slots.direction()->addresses[index] = out.route.addresses;
+	if (!outlet.lossless) outlet.slots.direction()->addresses[index] = addresses;
 	context_.publish(outlet, &slot, length, wire::general_services_qpn);
 	return true;
 }

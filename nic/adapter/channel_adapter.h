@@ -133,6 +133,8 @@ public:
 	// through `back`.
 	void handle_management(
 		transport::Outlet& back, std::span<const std::byte> datagram, const wire::AddressPair& addresses);
+	// Sends a management datagram. False: the outlet has no room.
+	bool send_management(transport::Outlet&, const wire::AddressPair&, const wire::Mad&);
 	// Runs every timer that is due at the time of the pass.
 	void handle_timeouts();
 	// Lets the queue pairs that wait for room on the outlet send. The one that has waited longest
@@ -166,8 +168,6 @@ private:
 	void set_attributes(transport::QueuePair&, const QpChange&);
 	void change_state(transport::QueuePair&, transport::QpState to, bool sqd_notify);
 	void send_management();
-	// False: the outlet has no room.
-	bool send_management(transport::Outlet&, const cm::ConnectionManager::Outgoing&);
 	// handle_slot() behind the observer. Not inlined, so that without an observer it costs a jump.
 	[[gnu::noinline]] void dispatch(
 		transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);

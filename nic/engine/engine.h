@@ -105,6 +105,10 @@ public:
 	// ETIMEDOUT at once for a process that lately gave no answer (it is stopped); waiting for it
 	// would hold up datagrams to others.
 	std::expected<transport::Outlet*, int> outlet_to(const wire::AddressPair&, bool local, wire::Qpn qpn, bool patient);
+	// A connected queue pair begins to use this outlet. Within control().
+	void begin_use(transport::Outlet& outlet, wire::Qpn own, wire::Qpn peer) {
+		remotes_.ask_for_room(outlet, own, peer);
+	}
 	// The outlet to the process that serves `service` at the addresses' destination. ECONNREFUSED:
 	// the destination is this host, and no process does. May block like outlet_to().
 	std::expected<transport::Outlet*, int> service_outlet(const wire::AddressPair&, bool local, cm::ServiceId);

@@ -16,7 +16,7 @@ constexpr std::size_t touched_bytes_max = 6 << 20;
 }  // namespace
 
 Nanoseconds Remotes::upkeep_due() const {
-	Nanoseconds due = std::min(paths_.next_sweep(), relay_.retry_due());
+	Nanoseconds due = std::min({paths_.next_sweep(), relay_.retry_due(), room_question_due_});
 	for (const Remote* const remote : unsettled_) due = std::min(due, remote->due());
 	return retired_.empty() ? due : std::min(due, adapter_.context().now + retired_pause);
 }
@@ -47,7 +47,9 @@ void Remotes::retire(std::vector<std::unique_ptr<Remote>> paths) {
 
 void Remotes::upkeep(Nanoseconds now, const std::function<void(const transport::Outlet&)>& freed) {
 	if (udp_) relay_.retry(*udp_, now);
+	repeat_room_questions(now);
 	if (now >= paths_.next_sweep() && retired_.size() < retired_max) {
+		renew_room_questions(now);
 		const auto referenced = outlets_of_queue_pairs();
 		retire(paths_.retire_idle(now, [&](Remote& path) { return is_referenced(path, referenced); }));
 	}

@@ -38,8 +38,10 @@ void Remotes::count(PortCounts& counts) const {
 	counts.sent += {udp.packets_sent, udp.bytes_sent};
 	counts.received += {udp.packets_received, udp.bytes_received};
 	counts.received += counters_.taken;
-	counts.received.packets -= counters_.forwarded.packets;
-	counts.received.octets -= counters_.forwarded.octets;
+	counts.received -= counters_.forwarded;
+	// Those that the kernel refused, or that wait for room in the socket, were not counted as sent.
+	counts.received -= counters_.room_received;
+	counts.sent -= counters_.room_sent;
 	counts.multicast_sent += udp.multicast_packets_sent;
 	counts.multicast_received += udp.multicast_packets_received;
 	counts.discarded += udp.too_big + udp.unreachable;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts of all that this process's adapter has sent and received on all its ports together, over
-// shared memory and over UDP, since the engine started.
+// shared memory and over UDP, since the engine started, but for its own messages about room
+// (room.h).
 //
 // Threads: a value.
 #pragma once

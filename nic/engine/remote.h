@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "nic/engine/interfaces.h"
+#include "nic/engine/room.h"
 #include "nic/link/udp_path.h"
 #include "nic/transport/outlet.h"
 
@@ -62,6 +63,9 @@ public:
 		trimmed_at_ = outlet.slots.published();
 	}
 	std::size_t counted_bytes = 0;  // touched_bytes() as Remotes has last counted them
+
+	RoomAsker asker;
+	RoomGiver giver;
 
 	const wire::AddressPair& addresses() const { return addresses_; }
 	std::uint64_t published() const { return outlet.slots.published(); }

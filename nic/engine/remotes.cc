@@ -89,7 +89,9 @@ std::expected<transport::Outlet*, int> Remotes::outlet_to(const wire::AddressPai
 	const Remote* same_ends = paths_.find_between(addresses);
 	const std::uint64_t peer = same_ends ? same_ends->outlet.peer : ++pairs_;
 	const auto make = [this](const link::UdpPathOptions& options) { return make_path(options); };
-	return &paths_.add(std::make_unique<Remote>(make, addresses, peer), now).outlet;
+	Remote& added = paths_.add(std::make_unique<Remote>(make, addresses, peer), now);
+	added.outlet.own_room = own_room_of_buffer(udp_->receive_buffer_bytes(Remote::family_of(addresses)));
+	return &added.outlet;
 }
 
 std::expected<transport::Outlet*, int> Remotes::management_outlet(const wire::AddressPair& addresses) {
@@ -121,6 +123,8 @@ bool Remotes::pass() {
 	if (paths_.empty() && !awaits_management() && ++idle_passes_ % passes_between_listening != 0) return false;
 	const std::size_t datagrams = udp_->receive(datagrams_a_pass, [this](const link::UdpPacket& packet) {
 		const wire::Qpn destination = packet.slot.destination();
+		if (packet.after_overflow) [[unlikely]]
+			note_overflow(packet.addresses);
 		if (destination == wire::general_services_qpn) [[unlikely]] {
 			if (const auto owner = owner_elsewhere(packet)) return forward(*owner, packet);
 			return handle_management(packet.payload, packet.addresses);
@@ -196,6 +200,10 @@ bool Remotes::refuses(const Remote& remote, const wire::Slot& slot) {
 // The owner of a management datagram, if it is another process of this host.
 std::optional<Place> Remotes::owner_elsewhere(const link::UdpPacket& packet) const {
 	if (packet.payload.size() != wire::mad_size) return std::nullopt;
+	if (const auto message = wire::read_room_message(packet.payload)) {
+		const wire::Qpn asked = message->is_answer ? message->asker : message->asked;
+		return adapter_.queue_pairs().owns(asked) ? std::nullopt : std::optional(Place::block(block_of(asked)));
+	}
 	const auto envelope = cm::read_message(packet.payload.first<wire::mad_size>());
 	if (!envelope) return std::nullopt;
 	const cm::Addressee addressee = cm::addressee_of(envelope->message);
@@ -210,6 +218,7 @@ std::optional<Place> Remotes::owner_elsewhere(const link::UdpPacket& packet) con
 
 void Remotes::handle_management(std::span<const std::byte> datagram, const wire::AddressPair& addresses) {
 	const NotCancellable whole;  // opening sockets makes system calls
+	if (take_room_message(datagram, addresses)) return;
 	wire::AddressPair back = addresses;
 	std::swap(back.source, back.destination);
 	back.traffic_class = 0;

@@ -61,6 +61,10 @@ public:
 	// The outlet for management datagrams between these addresses. The errors of outlet_to(), but
 	// not ENOSPC.
 	std::expected<transport::Outlet*, int> management_outlet(const wire::AddressPair&);
+	// Asks the peer of a queue pair, which sends to `peer` through the outlet, how much may be in
+	// flight to it. To be called when the queue pair begins to use the outlet; asks at most once a
+	// second.
+	void ask_for_room(transport::Outlet&, wire::Qpn own, wire::Qpn peer);
 	// From now on pass() receives packets. Returns 0 or an errno value. If another user holds the
 	// port, or a family is missing, that is 0, and only the packets that neighbours forward arrive.
 	int listen();
@@ -124,6 +128,7 @@ public:
 	struct Counters {
 		wire::Traffic forwarded;  // to another process of this host
 		wire::Traffic taken;  // from another process of this host
+		wire::Traffic room_sent, room_received;  // messages about room, which no program sends
 		// Dropped: no process of this host owns the queue pair number, or its owner could not be
 		// reached.
 		std::uint64_t unowned = 0;
@@ -158,6 +163,13 @@ private:
 	bool comes_from_port_holder(std::span<const std::byte> payload, uid_t stranger);
 	int bring_up(link::Family);  // 0 or an errno value
 	void handle_management(std::span<const std::byte> datagram, const wire::AddressPair&);
+	// False: the datagram is none about room.
+	bool take_room_message(std::span<const std::byte> datagram, const wire::AddressPair&);
+	void take_room(Remote&, const wire::RoomMessage& answer);
+	void note_overflow(const wire::AddressPair&);
+	void send_room_message(const wire::AddressPair&, const wire::RoomMessage&);
+	void repeat_room_questions(Nanoseconds now);
+	void renew_room_questions(Nanoseconds now);
 	std::optional<Place> owner_elsewhere(const link::UdpPacket&) const;
 	void count_flow(const wire::AddressPair&, std::uint16_t source_port);
 	void steer_busy_flow();
@@ -179,6 +191,7 @@ private:
 	PathTable<Remote> paths_;
 	std::unique_ptr<Remote> management_;  // null until the first management datagram is sent
 	Nanoseconds management_sent_at_ = 0;
+	Nanoseconds room_question_due_ = never;  // when a path repeats its question
 	bool silent_ = false;  // packets that arrive do not wake the progress thread
 	// Out of the table; datagrams in send queues may point at these.
 	std::vector<std::unique_ptr<Remote>> retired_;

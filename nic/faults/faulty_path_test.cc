@@ -7,6 +7,7 @@
 
 #include "nic/adapter/adapter_fixture.h"
 #include "nic/link/loopback.h"
+#include "nic/wire/room.h"
 
 namespace verbena::faults {
 namespace {
@@ -71,6 +72,17 @@ TEST_F(FaultyPathTest, WithoutAFaultEveryPacketArrivesOnceAndInOrder) {
 	EXPECT_TRUE(transmit(1000));
 	EXPECT_EQ(arrivals(4), (std::vector<std::uint32_t>{0, 1, 2, 3}));
 	EXPECT_EQ(network->summary(), "seed 42, 4 packets sent");
+}
+
+TEST_F(FaultyPathTest, AMessageAboutRoomMeetsNoFault) {
+	use("loss=100%");
+	const wire::Mad question = wire::write_room_message({.nonce = 1, .asked = {2}, .asker = {3}});
+	ASSERT_TRUE(adapter.send_management(outlet, {}, question));
+	EXPECT_TRUE(transmit(1000));
+	const auto arrived = loop.receive(1);
+	ASSERT_EQ(arrived.size(), 1u);
+	EXPECT_TRUE(std::ranges::equal(arrived[0].payload, question));
+	EXPECT_EQ(network->summary(), "seed 42, 0 packets sent");
 }
 
 TEST_F(FaultyPathTest, ExactlyThePacketsThatTheSeedNamesAreLost) {

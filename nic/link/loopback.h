@@ -23,6 +23,7 @@ struct Arrival {
 	std::vector<std::byte> payload;
 	wire::AddressPair addresses;
 	std::size_t datagram_bytes;
+	bool after_overflow;
 };
 
 struct Loopback {
@@ -57,7 +58,7 @@ struct Loopback {
 			if (poll(&wait, 1, 2000) <= 0) break;
 			receiver.receive(16, [&](const UdpPacket& packet) {
 				arrivals.push_back({packet.slot, {packet.payload.begin(), packet.payload.end()}, packet.addresses,
-					packet.datagram.size()});
+					packet.datagram.size(), packet.after_overflow});
 			});
 		}
 		return arrivals;

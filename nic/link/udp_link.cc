@@ -231,8 +231,9 @@ void UdpLink::deliver(Receiver& s, std::size_t index, PacketSink sink) {
 	mmsghdr& message = buffers_->messages[index];
 	const auto& d = buffers_->datagrams[index];
 	Envelope envelope = open_envelope(message.msg_hdr, d.sender);
-	counters_.overflowed += envelope.overflowed != 0 ? envelope.overflowed - s.overflowed : 0;
-	if (envelope.overflowed != 0) s.overflowed = envelope.overflowed;
+	const bool after_overflow = envelope.overflowed != 0 && envelope.overflowed != s.overflowed;
+	if (after_overflow) [[unlikely]]
+		counters_.overflowed += envelope.overflowed - std::exchange(s.overflowed, envelope.overflowed);
 	if (!envelope.addressed || (message.msg_hdr.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
 		++counters_.malformed;
 		return;
@@ -261,7 +262,8 @@ void UdpLink::deliver(Receiver& s, std::size_t index, PacketSink sink) {
 					.source_port = envelope.flow.source_port,
 					.ip = parsed->ip,
 					.datagram = packet,
-					.steered = s.peer_port != 0});
+					.steered = s.peer_port != 0,
+					.after_overflow = after_overflow});
 		else ++counters_.drops[static_cast<std::size_t>(parsed.error())];
 	}
 }

@@ -91,6 +91,7 @@ struct UdpPacket {
 	wire::IpFields ip;  // the fields of the IPv4 header that the packet's ICRC covers
 	std::span<const std::byte> datagram;  // BTH to ICRC, as received
 	bool steered;  // received on the flow's own socket
+	bool after_overflow;  // the socket has lost datagrams since the one before
 };
 
 // An ICMP port-unreachable message about a management datagram.
@@ -131,6 +132,8 @@ public:
 	// The source port of packets, and that of management datagrams (packets to queue pair 1).
 	std::uint16_t source_port(Family family) const { return at(family).source_port; }
 	std::uint16_t management_port(Family family) const { return at(family).management.port; }
+	// The memory that the kernel gives a socket that receives, in bytes; 0: the family is down.
+	std::uint32_t receive_buffer_bytes(Family family) const { return at(family).receive_buffer_bytes; }
 	bool segmentation() const { return options_.segmentation; }
 
 	// Sends a batch with one system call; see SendOutcome. A batch of one packet is sent without
@@ -188,6 +191,7 @@ private:
 		Receiver management{.only_refusals = true};
 		int send_fd = -1;
 		std::uint16_t source_port = 0;
+		std::uint32_t receive_buffer_bytes = 0;
 		int error = 0;
 	};
 	struct PacketSink {

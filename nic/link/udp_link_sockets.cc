@@ -73,6 +73,10 @@ bool UdpLink::open_receiver(Family family) {
 	if (in < 0) return false;
 	if (bind_to(in, family, {}, options_.port, receiver.port) == 0 && watch(epoll_fd_, in, &receiver, EPOLLIN) == 0) {
 		receiver.fd = in;
+		int buffer = 0;
+		socklen_t size = sizeof buffer;
+		if (getsockopt(in, SOL_SOCKET, SO_RCVBUF, &buffer, &size) == 0)
+			at(family).receive_buffer_bytes = static_cast<std::uint32_t>(buffer);
 		return true;
 	}
 	const int error = errno;

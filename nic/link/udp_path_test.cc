@@ -221,8 +221,17 @@ TEST(UdpPath, DatagramsLostInAFullReceiveBufferAreCounted) {
 	// The kernel reports losses with the next datagram that it accepts.
 	ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, 0), pattern(8)));
 	ASSERT_TRUE(loop.path.transmit());
-	const std::size_t rest = loop.receive(1).size();
-	EXPECT_EQ(first + rest + loop.receiver.counters().overflowed, 65u);
+	const auto rest = loop.receive(1);
+	EXPECT_EQ(first + rest.size() + loop.receiver.counters().overflowed, 65u);
+	EXPECT_TRUE(rest[0].after_overflow);
+	ASSERT_TRUE(loop.write(header(wire::Opcode::rc_send_only, 0), pattern(8)));
+	ASSERT_TRUE(loop.path.transmit());
+	EXPECT_FALSE(loop.receive(1)[0].after_overflow) << "a loss is reported once";
+}
+
+TEST(UdpLink, TheSizeOfTheReceiveBufferIsTheKernels) {
+	const UdpLink link({.port = 0, .buffer_bytes = 64 * 1024});
+	EXPECT_EQ(link.receive_buffer_bytes(Family::ipv4), 2u * 64 * 1024) << "the kernel doubles it (socket(7))";
 }
 
 // Runs `body` in a network namespace of its own, whose loopback interface has this MTU.

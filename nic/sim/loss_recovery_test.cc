@@ -134,6 +134,59 @@ TEST(LossRecovery, QueuePairsShareTheWindowOfTheirPath) {
 	EXPECT_EQ(run.a.qp.outlet->senders, 1u);
 }
 
+// A hundred queue pairs sent two packets each, whatever the peer had room for.
+TEST(LossRecovery, NoMoreIsInFlightThanThePeersSocketHasRoomFor) {
+	Recovery run;
+	transport::Outlet& outlet = *run.a.qp.outlet;
+	constexpr std::uint32_t packets = 8;
+	outlet.room = packets << run.a.qp.mtu_shift;
+	run.fabric.loses = [](const Fabric::Departure&) { return true; };
+	std::deque<Endpoint> more;
+	const auto write_from = [&](Endpoint& end) {
+		end.post({.opcode = SendOpcode::rdma_write,
+			.segments = {run.from.segment(0, run.most)},
+			.remote_address = run.to.at(0),
+			.rkey = run.to.key()});
+		run.fabric.run_for(10'000);  // until the ring is empty
+		return end.qp.next_psn - end.qp.una;
+	};
+	EXPECT_EQ(write_from(run.a), packets);
+	for (std::uint32_t senders = 2; senders <= 2 * packets; ++senders) {
+		Endpoint& a = more.emplace_back(run.host_a);
+		connect(a, more.emplace_back(run.host_b), {.timeout = 14});
+		EXPECT_EQ(write_from(a), std::max(packets / senders, 1u)) << senders;
+	}
+}
+
+// Each of eight timeouts sent half a window again into the socket of a peer that was only late.
+TEST(LossRecovery, AfterATimeoutTheWindowIsSmall) {
+	Recovery run;
+	bool lost = true;
+	run.fabric.loses = [&](const Fabric::Departure&) { return lost; };
+	run.send(run.most);
+	while (run.requester().timeouts == 0) run.fabric.run_for(1'000'000);
+	EXPECT_EQ(run.a.qp.next_psn - run.a.qp.una, transport::window_packets_min);
+	lost = false;
+	run.expect_arrived(run.most);
+}
+
+TEST(LossRecovery, ReadResponsesStayWithinTheRoomOfTheOwnSocket) {
+	Recovery run;
+	run.a.qp.outlet->own_room = 2 * transport::read_part_bytes;
+	std::uint32_t asked = 0;
+	run.fabric.loses = [&](const Fabric::Departure& packet) {
+		if (packet.opcode == Opcode::rc_read_request) asked += transport::read_part_bytes;
+		return true;
+	};
+	run.a.post({.opcode = SendOpcode::rdma_read,
+		.segments = {run.from.segment(0, run.most)},
+		.remote_address = run.to.at(0),
+		.rkey = run.to.key()});
+	run.fabric.run_for(10'000);
+	EXPECT_EQ((run.a.qp.next_psn - run.a.qp.una) << run.a.qp.mtu_shift, 2 * transport::read_part_bytes);
+	EXPECT_LE(asked, 2 * transport::read_part_bytes);
+}
+
 // After many losses the window is small, so the requester repeats fewer packets than the peer has
 // received. An acknowledgement beyond the repeated packets is valid.
 TEST(LossRecovery, AnAcknowledgementBeyondTheRepeatedPacketsIsAccepted) {

@@ -56,6 +56,8 @@ struct Outlet {
 	// Links that can lose packets (recovery.h).
 	Nanoseconds round_trip = 0;  // smoothed; 0: not measured yet
 	std::uint32_t window = 0;  // bytes that may be unacknowledged; 0: window_bytes_first
+	// The bytes that the peer's socket, and our own, have room for (engine/room.h); 0: unknown.
+	std::uint32_t room = 0, own_room = 0;
 	std::uint32_t window_progress = 0;  // bytes acknowledged since the window last changed
 	std::uint32_t senders = 0;  // queue pairs with unacknowledged packets, which share the window
 	Nanoseconds window_cut_at = 0;  // when a loss last halved the window; 0: never

@@ -30,6 +30,16 @@ std::uint32_t window_of(const QueuePair& qp) {
 	return std::max(qp.outlet->window ? qp.outlet->window : window_bytes_first, window_packets_min << qp.mtu_shift);
 }
 
+// The end of the QP's share of the window, of which a socket has room for `room` bytes; 0: unknown.
+Psn window_end(const QueuePair& qp, std::uint32_t room) {
+	const std::uint32_t sharers = qp.outlet->senders + !qp.cold->recovery.sending;
+	const std::uint32_t window = room == 0 ? window_of(qp) : std::min(window_of(qp), room);
+	const std::uint32_t packets = window >> qp.mtu_shift;
+	// More queue pairs than packets for which the socket has room: a packet for each.
+	const std::uint32_t least = room != 0 && packets / share_packets_min < sharers ? 1 : share_packets_min;
+	return std::max(qp.una + std::max(packets / sharers, least), qp.cold->recovery.probe_end);
+}
+
 void start_sending(QueuePair& qp) {
 	if (!std::exchange(qp.cold->recovery.sending, true)) ++qp.outlet->senders;
 }
@@ -61,7 +71,8 @@ void grow_window(QueuePair& qp, std::uint64_t packets) {
 	outlet.window_progress += static_cast<std::uint32_t>(packets << qp.mtu_shift);
 	if (outlet.window_progress < window) return;
 	outlet.window_progress = 0;
-	outlet.window = std::min(window + window / 8, window_bytes_max);
+	const std::uint32_t most = std::max(outlet.room, outlet.own_room);
+	outlet.window = std::min({window + window / 8, window_bytes_max, most ? most : window_bytes_max});
 }
 
 }  // namespace
@@ -84,16 +95,19 @@ void send_probe(Context& context, QueuePair& qp) {
 	transmit(context, qp);
 }
 
-Psn window_end(const QueuePair& qp) {
-	const std::uint32_t sharers = qp.outlet->senders + !qp.cold->recovery.sending;
-	const std::uint32_t share = (window_of(qp) >> qp.mtu_shift) / sharers;
-	return std::max(qp.una + std::max(share, share_packets_min), qp.cold->recovery.probe_end);
+Psn window_end(const QueuePair& qp) { return window_end(qp, qp.outlet->room); }
+
+bool window_is_scarce(const QueuePair& qp, std::uint32_t bytes_left) {
+	constexpr Psn batch = 16;
+	const Psn end = window_end(qp);
+	const Psn wanted = std::min({batch, (end - qp.una) / 2, Psn{qp.packets_for(bytes_left)}});
+	return end < qp.next_psn + wanted && qp.una < qp.next_psn;
 }
 
 std::uint32_t read_span(const QueuePair& qp, std::uint32_t offset, std::uint32_t rest) {
 	const std::uint32_t part = read_part_bytes - offset % read_part_bytes;
 	if (qp.next_psn < qp.cold->recovery.sent_end) return std::min(rest, part);
-	const Psn end = window_end(qp);
+	const Psn end = window_end(qp, qp.outlet->own_room);
 	const std::uint64_t room = end > qp.next_psn ? (end - qp.next_psn) << qp.mtu_shift : 0;
 	const std::uint64_t parts = std::clamp<std::uint64_t>(room / read_part_bytes, 1, read_parts_at_once);
 	return static_cast<std::uint32_t>(std::min<std::uint64_t>(rest, part + (parts - 1) * read_part_bytes));
@@ -106,7 +120,7 @@ bool window_allows_request(const QueuePair& qp, std::uint32_t packets) {
 	// one. The sum is an upper bound of those in flight: one for each READ, and one for each whole
 	// part.
 	const Psn asked = qp.reads_in_flight + under_way / (read_part_bytes >> qp.mtu_shift);
-	return asked < qp.reads_max && qp.next_psn + packets <= window_end(qp);
+	return asked < qp.reads_max && qp.next_psn + packets <= window_end(qp, qp.outlet->own_room);
 }
 
 void stop_sending(QueuePair& qp) {
@@ -204,6 +218,8 @@ void handle_no_progress(Context& context, QueuePair& qp) {
 									   : fail_send_queue(context, qp, queues::Status::retry_exceeded);
 		--cold.retries_left;
 		resend_from(context, qp, qp.una);
+		// The peer may only be late, with all these packets still in its socket.
+		qp.outlet->window = window_packets_min << qp.mtu_shift;
 		r.waiting_since = now;
 		r.probes = 0;
 		transmit(context, qp);

@@ -114,13 +114,13 @@ Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 		wqe.packets = qp.packets_for(wqe.length);
 	}
 	const bool write = wqe.opcode == SendOpcode::rdma_write || wqe.opcode == SendOpcode::rdma_write_imm;
-	bool ends;
+	bool ends, resumes = true;
 	do {
 		// On an outlet that can lose packets, an RC QP also stays below its window_end().
 		std::uint32_t room = wire::Direction::run_bytes_max;
 		if (!outlet.lossless && qp.type == QpType::rc) [[unlikely]] {
 			const Psn end = window_end(qp);
-			if (qp.next_psn >= end) {
+			if (qp.next_psn >= end || (resumes && window_is_scarce(qp, wqe.length - qp.message_offset))) {
 				qp.blocked |= blocked_window;
 				return Sent::stopped;
 			}
@@ -148,6 +148,7 @@ Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 		context.publish(outlet, &slot, n, {qp.qpn});
 		qp.next_psn += qp.packets_for(n);
 		qp.message_offset += n;
+		resumes = false;
 	} while (!ends);
 	qp.message_offset = 0;
 	return Sent::whole;

@@ -240,5 +240,36 @@ TEST_F(Requester, StopsAtItsWindowOnALinkThatCanLosePackets) {
 	context.timers.cancel(*qp.cold);
 }
 
+// Each acknowledged packet let another one leave, alone.
+TEST_F(Requester, WaitsUntilTheWindowHasRoomForABatch) {
+	outlet.lossless = false;
+	post(SendOpcode::send, 1 << 18);
+	sent();
+	std::vector<std::uint32_t> batches;
+	for (int acknowledged = 0; acknowledged < 32; ++acknowledged) {
+		++qp.una;
+		qp.blocked = 0;
+		transmit(context, qp);
+		std::uint32_t packets = 0;
+		for (const Slot& slot : sent()) packets += qp.packets_for(slot.length);
+		if (packets != 0) batches.push_back(packets);
+	}
+	EXPECT_EQ(batches, (std::vector<std::uint32_t>{16, 16}));
+	context.timers.cancel(*qp.cold);
+}
+
+TEST_F(Requester, SendsTheRestOfAMessageWithoutWaitingForABatch) {
+	outlet.lossless = false;
+	post(SendOpcode::send, window_bytes_first + 3000);
+	sent();
+	qp.una += 3;
+	qp.blocked = 0;
+	transmit(context, qp);
+	std::uint32_t bytes = 0;
+	for (const Slot& slot : sent()) bytes += slot.length;
+	EXPECT_EQ(bytes, 3000u);
+	context.timers.cancel(*qp.cold);
+}
+
 }  // namespace
 }  // namespace verbena::transport

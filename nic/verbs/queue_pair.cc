@@ -341,7 +341,9 @@ int modify_qp(ibv_qp* public_qp, ibv_qp_attr* a, int mask) {
 		return sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
 			if (outlet && sqp.engine->links_retired() != links_retired) return EAGAIN;
 			took_requests = qp.type == QpType::rc && qp.state >= QpState::rtr;
-			return adapter.modify_qp(qp, change) ? 0 : EINVAL;
+			if (!adapter.modify_qp(qp, change)) return EINVAL;
+			if (outlet && qp.type == QpType::rc) sqp.engine->begin_use(*outlet, {qp.qpn}, {qp.destination_qpn});
+			return 0;
 		});
 	}();
 	// A peer has died since the path was found, and it may have been the destination: find it

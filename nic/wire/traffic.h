@@ -8,6 +8,7 @@
 // Threads: any; no function keeps state.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "nic/wire/slot.h"
@@ -23,6 +24,12 @@ struct Traffic {
 		octets += more.octets;
 		return *this;
 	}
+	// Not below 0.
+	Traffic& operator-=(const Traffic& less) {
+		packets -= std::min(packets, less.packets);
+		octets -= std::min(octets, less.octets);
+		return *this;
+	}
 	friend Traffic operator*(std::uint64_t times, const Traffic& one) {
 		return {times * one.packets, times * one.octets};
 	}
@@ -31,14 +38,20 @@ struct Traffic {
 
 namespace detail {
 
-inline constexpr std::uint32_t bth_octets = 12, aeth_octets = 4, icrc_octets = 4;
+inline constexpr std::uint32_t bth_octets = 12, deth_octets = 8, aeth_octets = 4, mad_octets = 256, icrc_octets = 4;
+
+}  // namespace detail
+
+// One management datagram.
+inline constexpr Traffic traffic_of_management{
+	1, detail::bth_octets + detail::deth_octets + detail::mad_octets + detail::icrc_octets};
+
+namespace detail {
 
 // The two opcodes that are no packet's. A packet that is forwarded to its owner on the same host
 // was counted when it arrived there.
 constexpr Traffic traffic_of_internal(Opcode opcode) {
-	constexpr std::uint32_t deth_octets = 8, mad_octets = 256;
-	if (opcode == management_datagram) return {1, bth_octets + deth_octets + mad_octets + icrc_octets};
-	return {};
+	return opcode == management_datagram ? traffic_of_management : Traffic{};
 }
 
 }  // namespace detail

@@ -10,14 +10,8 @@ set -eu
 build=$(realpath "${1:?usage: tunnels.sh BUILD}")
 for link in $(rdma link show | sed -n 's|^link \([^/]*\)/.*|\1|p'); do rdma link delete "$link"; done
 
-for host in a b; do
-	ip netns add $host
-	ip -n $host link set lo up
-done
-ip -n a link add wire type veth peer name wire netns b
-ip -n a address add 192.168.7.1/24 dev wire
-ip -n b address add 192.168.7.2/24 dev wire
-for host in a b; do ip -n $host link set wire up; done
+# shellcheck source=tests/interop/two_hosts.sh
+. "$(dirname "$0")/two_hosts.sh"
 
 modprobe ipip
 ip -n a tunnel add ipip1 mode ipip local 192.168.7.1 remote 192.168.7.2
