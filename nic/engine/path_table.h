@@ -49,6 +49,12 @@ public:
 	Path* find_between(const wire::AddressPair& a) const { return first_of(ends_of(a.source, a.destination)); }
 	// A path of which a packet with these addresses can be an answer.
 	Path* find_answered_by(const wire::AddressPair& a) const { return first_of(ends_of(a.destination, a.source)); }
+	// All of these, which differ in their traffic class.
+	template <class Act> void for_each_answered_by(const wire::AddressPair& a, Act&& act) {
+		const auto at = by_ends_.find(ends_of(a.destination, a.source));
+		if (at == by_ends_.end()) return;
+		for (Entry& entry : at->second) act(*entry.path);
+	}
 
 	// The table must not be full.
 	Path& add(std::unique_ptr<Path> path, Nanoseconds now) {

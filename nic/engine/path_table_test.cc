@@ -62,6 +62,10 @@ TEST_F(Paths, AreFoundByBothAddressesAndTheTrafficClass) {
 	std::swap(answer.source, answer.destination);
 	EXPECT_EQ(table.find_answered_by(answer), &plain);
 	EXPECT_EQ(table.find_answered_by(addresses(7)), nullptr);
+	std::vector<Path*> answered;
+	table.for_each_answered_by(answer, [&](Path& path) { answered.push_back(&path); });
+	EXPECT_EQ(answered, (std::vector<Path*>{&plain, &urgent}));
+	table.for_each_answered_by(addresses(7), [](Path&) { FAIL() << "the addresses are those of a request"; });
 }
 
 TEST_F(Paths, ThatNobodyUsesLeaveAfterAMinute) {

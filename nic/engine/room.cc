@@ -49,6 +49,7 @@ void Remotes::renew_room_questions(Nanoseconds now) {
 }
 
 void Remotes::take_room(Remote& remote, const wire::RoomMessage& answer) {
+	if (!remote.asker.has_asked(answer)) return;
 	const wire::GidText peer = peer_text(remote.addresses().destination);
 	if (const auto room = remote.asker.take(answer)) {
 		remote.outlet.room = *room;
@@ -62,11 +63,11 @@ bool Remotes::take_room_message(std::span<const std::byte> datagram, const wire:
 	const auto message = wire::read_room_message(datagram);
 	if (!message) return false;
 	counters_.room_received += wire::traffic_of_management;
-	Remote* const remote = from(addresses);
 	if (message->is_answer) {
-		if (remote) take_room(*remote, *message);
+		paths_.for_each_answered_by(addresses, [&](Remote& remote) { take_room(remote, *message); });
 		return true;
 	}
+	Remote* const remote = from(addresses);
 	// A host without a path from here gets an answer too: its queue pair may be ready first.
 	RoomGiver once;
 	RoomGiver& giver = remote ? remote->giver : once;
@@ -81,13 +82,14 @@ bool Remotes::take_room_message(std::span<const std::byte> datagram, const wire:
 // A socket that receives packets with these addresses was full.
 void Remotes::note_overflow(const wire::AddressPair& addresses) {
 	Remote* const remote = from(addresses);
-	const auto answer = remote ? remote->giver.cut(adapter_.context().now) : std::nullopt;
-	if (!answer) return;
-	send_room_message(remote->addresses(), *answer);
+	if (!remote) return;
+	const auto answers = remote->giver.cut(adapter_.context().now);
+	if (answers.empty()) return;
+	for (const wire::RoomMessage& answer : answers) send_room_message(remote->addresses(), answer);
 	log::warn(
 		"packets from %s overflowed a socket's receive buffer; the peer now keeps at most %u KiB in flight (the "
 		"sysctl net.core.rmem_max limits the buffer)",
-		peer_text(addresses.source).bytes, answer->room >> 10);
+		peer_text(addresses.source).bytes, answers[0].room >> 10);
 }
 
 // Without room in the outlet the message is lost: a question is repeated.

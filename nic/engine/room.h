@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/time.h"
 #include "nic/wire/room.h"
@@ -59,10 +61,13 @@ public:
 	}
 	Nanoseconds due() const { return due_; }
 
+	bool has_asked(const wire::RoomMessage& answer) const {
+		return question_.nonce != 0 && answer.nonce == question_.nonce;
+	}
 	// The room that the message gives. It may repeat an earlier answer, with less room. Nullopt: it
 	// answers no question of this end, or the peer does not know the question.
 	std::optional<std::uint32_t> take(const wire::RoomMessage& answer) {
-		if (question_.nonce == 0 || answer.nonce != question_.nonce) return std::nullopt;
+		if (!has_asked(answer)) return std::nullopt;
 		due_ = never;
 		answered_ = answer.status == 0;
 		if (!answered_ || answer.room == 0) return std::nullopt;
@@ -84,9 +89,11 @@ private:
 	bool answered_ = false;
 };
 
-// The end that receives.
+// The end that receives. Several processes of the peer's host, and paths that differ in their
+// traffic class, ask it separately.
 class RoomGiver {
 public:
+	static constexpr std::size_t askers_max = 32;  // the one that asked first is forgotten
 	// After a cut its effect must show before the next one.
 	static constexpr Nanoseconds between_cuts = 2'000'000;
 	// An answer this long after the last overflow gives twice as much as before.
@@ -96,28 +103,27 @@ public:
 	wire::RoomMessage answer(const wire::RoomMessage& question, std::uint32_t whole, Nanoseconds now) {
 		if (room_ == 0 || room_ > whole) room_ = whole;
 		else if (now - cut_at_ >= calm_after) room_ = std::min(2 * room_, whole);
-		answer_ = question;
-		answer_->is_answer = true;
-		answer_->status = 0;
-		return current();
+		wire::RoomMessage answer = question;
+		answer.is_answer = true;
+		answer.status = 0;
+		answer.room = room_;
+		std::erase_if(answers_, [&](const wire::RoomMessage& known) { return known.nonce == question.nonce; });
+		if (answers_.size() == askers_max) answers_.erase(answers_.begin());
+		answers_.push_back(answer);
+		return answer;
 	}
-	// The socket has lost a datagram: the answer to repeat. Nullopt: the peer has never asked, or
-	// the room was cut just now.
-	std::optional<wire::RoomMessage> cut(Nanoseconds now) {
-		if (!answer_ || room_ == 0 || (cut_at_ != 0 && now - cut_at_ < between_cuts)) return std::nullopt;
+	// The socket has lost a datagram: the answers to repeat. None: the peer has never asked, or the
+	// room was cut just now.
+	std::span<const wire::RoomMessage> cut(Nanoseconds now) {
+		if (room_ == 0 || (cut_at_ != 0 && now - cut_at_ < between_cuts)) return {};
 		cut_at_ = now;
 		room_ = std::max(room_ / 2, room_bytes_min);
-		return current();
+		for (wire::RoomMessage& answer : answers_) answer.room = room_;
+		return answers_;
 	}
 
 private:
-	wire::RoomMessage current() const {
-		wire::RoomMessage message = *answer_;
-		message.room = room_;
-		return message;
-	}
-
-	std::optional<wire::RoomMessage> answer_;
+	std::vector<wire::RoomMessage> answers_;  // one for each asker
 	std::uint32_t room_ = 0;
 	Nanoseconds cut_at_ = 0;
 };

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace verbena::engine {
 namespace {
 
@@ -96,11 +98,24 @@ TEST(RoomGiver, AnswersWithTheWholeRoom) {
 TEST(RoomGiver, EachOverflowHalvesTheRoomDownToALeastOne) {
 	RoomGiver giver;
 	giver.answer(question, 200'000, start);
-	EXPECT_EQ(giver.cut(start), answer_to(question, 100'000));
-	EXPECT_FALSE(giver.cut(start + RoomGiver::between_cuts - 1)) << "the first cut has had no effect yet";
+	EXPECT_TRUE(std::ranges::equal(giver.cut(start), std::array{answer_to(question, 100'000)}));
+	EXPECT_TRUE(giver.cut(start + RoomGiver::between_cuts - 1).empty()) << "the first cut has had no effect yet";
 	Nanoseconds now = start;
 	for (int i = 0; i < 20; ++i) giver.cut(now += RoomGiver::between_cuts);
-	EXPECT_EQ(giver.cut(now + RoomGiver::between_cuts)->room, room_bytes_min);
+	EXPECT_EQ(giver.cut(now + RoomGiver::between_cuts)[0].room, room_bytes_min);
+}
+
+TEST(RoomGiver, EachAskerGetsTheSmallerRoomAndAsManyAreRemembered) {
+	RoomGiver giver;
+	for (std::uint64_t asker = 1; asker <= RoomGiver::askers_max + 1; ++asker)
+		for (int times = 0; times < 2; ++times)
+			giver.answer({.nonce = asker, .asked = own, .asker = peer}, 200'000, start);
+	const auto answers = giver.cut(start);
+	ASSERT_EQ(answers.size(), RoomGiver::askers_max);
+	for (std::size_t i = 0; i < answers.size(); ++i) {
+		EXPECT_EQ(answers[i].nonce, i + 2);
+		EXPECT_EQ(answers[i].room, 100'000u);
+	}
 }
 
 TEST(RoomGiver, TheRoomComesBackInCalmTimes) {
@@ -113,9 +128,9 @@ TEST(RoomGiver, TheRoomComesBackInCalmTimes) {
 
 TEST(RoomGiver, APeerThatHasNotAskedGetsNoMessage) {
 	RoomGiver giver;
-	EXPECT_FALSE(giver.cut(start));
+	EXPECT_TRUE(giver.cut(start).empty());
 	giver.answer(question, 0, start);
-	EXPECT_FALSE(giver.cut(start)) << "the size of the socket is unknown";
+	EXPECT_TRUE(giver.cut(start).empty()) << "the size of the socket is unknown";
 }
 
 }  // namespace

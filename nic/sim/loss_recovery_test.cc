@@ -88,6 +88,17 @@ TEST(LossRecovery, ProbesRepeatAtGrowingDistancesAndAreNoRetries) {
 	EXPECT_EQ(run.b.received.size(), 1u);
 }
 
+// The probe of a full window waited for room in the window.
+TEST(LossRecovery, AProbeOfAFullWindowLeaves) {
+	Recovery run;
+	std::uint64_t departures = 0;
+	run.fabric.loses = [&](const Fabric::Departure&) { return ++departures != 0; };
+	run.send(run.most);
+	while (run.requester().probes < 2) run.fabric.run_for(100'000);
+	EXPECT_EQ(departures, (transport::window_bytes_first >> run.a.qp.mtu_shift) + run.requester().probes);
+	EXPECT_EQ(run.requester().timeouts, 0u);
+}
+
 TEST(LossRecovery, ALossHalvesTheWindowAndCleanTrafficOpensItAgain) {
 	Recovery run;
 	int middles = 0;

@@ -99,6 +99,7 @@ Psn window_end(const QueuePair& qp) { return window_end(qp, qp.outlet->room); }
 
 bool window_is_scarce(const QueuePair& qp, std::uint32_t bytes_left) {
 	constexpr Psn batch = 16;
+	if (qp.next_psn < qp.cold->recovery.probe_end) return false;
 	const Psn end = window_end(qp);
 	const Psn wanted = std::min({batch, (end - qp.una) / 2, Psn{qp.packets_for(bytes_left)}});
 	return end < qp.next_psn + wanted && qp.una < qp.next_psn;
