@@ -28,22 +28,22 @@ Outbox::Outbox(channel::Channel& channel, std::size_t message_max) : channel_(ch
 
 void Outbox::begin_message() {
 	waiting_.emplace_back();
-	waiting_.back().records.swap(spare_);
-	waiting_.back().records.clear();
+	waiting_.back().memory.swap(spare_);
 	channel_.loop().at_turn_end(*this);
 }
 
 // Makes room for a record at the end of the last message.
 std::byte* Outbox::append(std::size_t bytes) {
-	std::vector<std::byte>& records = waiting_.back().records;
-	const std::size_t at = records.size();
-	records.resize(at + bytes);
+	Outgoing& message = waiting_.back();
+	const std::size_t at = message.used;
+	message.used += bytes;
+	if (message.used > message.memory.size()) message.memory.resize(std::max(message.used, 2 * at));
 	queued_ += bytes;
-	return records.data() + at;
+	return message.memory.data() + at;
 }
 
 std::byte* Outbox::put(std::size_t bytes) {
-	if (waiting_.empty() || waiting_.back().closed || waiting_.back().records.size() + bytes > message_max_) {
+	if (waiting_.empty() || waiting_.back().closed || waiting_.back().used + bytes > message_max_) {
 		begin_message();
 	} else if (waiting_.back().count >= records_early && !sending_) {
 		push();
@@ -89,9 +89,9 @@ void Outbox::push() {
 			waiting_.clear();
 			first_ = 0;
 		}
-		queued_ -= current_.records.size() + current_.body.size();
+		queued_ -= current_.used + current_.body.size();
 		if (ended_) continue;
-		sending_.emplace(channel_, Bytes(current_.records), current_.body);
+		sending_.emplace(channel_, current_.records(), current_.body);
 		if (!sending_->await_ready()) return sending_->await_suspend(writer_);
 		finish_sending();
 	}
@@ -104,8 +104,8 @@ void Outbox::finish_sending() {
 	current_.keep = {};
 	current_.body = {};
 	std::vector<std::byte>().swap(current_.own_body);
-	if (current_.records.capacity() > spare_.capacity() && current_.records.capacity() <= spare_max)
-		spare_ = std::move(current_.records);
+	if (current_.memory.size() > spare_.size() && current_.memory.size() <= spare_max)
+		spare_ = std::move(current_.memory);
 }
 
 // Resumed after each message for which push() had to wait.

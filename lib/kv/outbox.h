@@ -62,7 +62,10 @@ private:
 
 	// One message.
 	struct Outgoing {
-		std::vector<std::byte> records;
+		Bytes records() const { return Bytes(memory).first(used); }
+
+		std::vector<std::byte> memory;  // for the records; what is not used keeps any bytes
+		std::size_t used = 0;
 		std::uint32_t count = 0;  // records
 		Bytes body;  // behind the records
 		Value keep;  // holds `body`, if the store has it
