@@ -162,11 +162,38 @@ TEST(LossRecovery, NoMoreIsInFlightThanThePeersSocketHasRoomFor) {
 		return end.qp.next_psn - end.qp.una;
 	};
 	EXPECT_EQ(write_from(run.a), packets);
-	for (std::uint32_t senders = 2; senders <= 2 * packets; ++senders) {
+	for (int i = 0; i < 20; ++i) {
 		Endpoint& a = more.emplace_back(run.host_a);
 		connect(a, more.emplace_back(run.host_b), {.timeout = 14});
-		EXPECT_EQ(write_from(a), std::max(packets / senders, 1u)) << senders;
+		EXPECT_EQ(write_from(a), 1u) << "the room is full";
 	}
+	EXPECT_EQ(outlet.in_flight, (packets + 20) << run.a.qp.mtu_shift);
+}
+
+// The first queue pair's whole window, the second one's half and so on were in flight together.
+TEST(LossRecovery, QueuePairsThatBeginOneAfterTheOtherShareTheRoom) {
+	Recovery run;
+	transport::Outlet& outlet = *run.a.qp.outlet;
+	outlet.room = transport::window_bytes_first;
+	std::deque<Endpoint> more;
+	std::uint32_t most_in_flight = 0;
+	run.fabric.loses = [&](const Fabric::Departure&) {
+		most_in_flight = std::max(most_in_flight, outlet.in_flight);
+		return false;
+	};
+	for (int i = 0; i < 8; ++i) {
+		Endpoint& a = i == 0 ? run.a : more.emplace_back(run.host_a);
+		if (i != 0) connect(a, more.emplace_back(run.host_b), {.timeout = 14});
+		a.post({.opcode = SendOpcode::rdma_write,
+			.segments = {run.from.segment(0, run.most)},
+			.remote_address = run.to.at(0),
+			.rkey = run.to.key()});
+	}
+	EXPECT_TRUE(run.settle());
+	EXPECT_EQ(outlet.in_flight, 0u);
+	EXPECT_EQ(outlet.senders, 0u);
+	EXPECT_GE(most_in_flight, outlet.room / 2);
+	EXPECT_LE(most_in_flight, outlet.room + (8u << run.a.qp.mtu_shift));
 }
 
 // Each of eight timeouts sent half a window again into the socket of a peer that was only late.

@@ -59,7 +59,8 @@ struct Outlet {
 	// The bytes that the peer's socket, and our own, have room for (engine/room.h); 0: unknown.
 	std::uint32_t room = 0, own_room = 0;
 	std::uint32_t window_progress = 0;  // bytes acknowledged since the window last changed
-	std::uint32_t senders = 0;  // queue pairs with unacknowledged packets, which share the window
+	// Queue pairs with unacknowledged packets, which share the window; the bytes of these packets.
+	std::uint32_t senders = 0, in_flight = 0;
 	Nanoseconds window_cut_at = 0;  // when a loss last halved the window; 0: never
 
 	Nanoseconds full_since = 0;  // valid while queue pairs wait

@@ -103,7 +103,7 @@ struct Recovery {
 	Nanoseconds timed_at = 0, resent_at = 0;
 	Nanoseconds waiting_since = 0;  // the last progress of `una`, or the start of the wait
 	std::uint8_t probes = 0;  // probes sent since `waiting_since`
-	bool sending = false;  // counted in the outlet's `senders`
+	std::uint32_t in_flight = 0;  // bytes, as counted in the outlet's `in_flight` and `senders`
 	// The READ at sq_next was requested up to message_offset and already counts in reads_in_flight.
 	bool read_continues = false;
 	// Responder

@@ -32,16 +32,27 @@ std::uint32_t window_of(const QueuePair& qp) {
 
 // The end of the QP's share of the window, of which a socket has room for `room` bytes; 0: unknown.
 Psn window_end(const QueuePair& qp, std::uint32_t room) {
-	const std::uint32_t sharers = qp.outlet->senders + !qp.cold->recovery.sending;
-	const std::uint32_t window = room == 0 ? window_of(qp) : std::min(window_of(qp), room);
-	const std::uint32_t packets = window >> qp.mtu_shift;
-	// More queue pairs than packets for which the socket has room: a packet for each.
-	const std::uint32_t least = room != 0 && packets / share_packets_min < sharers ? 1 : share_packets_min;
-	return std::max(qp.una + std::max(packets / sharers, least), qp.cold->recovery.probe_end);
+	const Outlet& outlet = *qp.outlet;
+	const Recovery& r = qp.cold->recovery;
+	std::uint32_t share = window_of(qp) / (outlet.senders + (r.in_flight == 0)), least = share_packets_min;
+	if (room != 0) {
+		// The QPs that began earlier may still have more than their share in flight.
+		const std::uint32_t others = outlet.in_flight - r.in_flight;
+		share = std::min(share, room - std::min(room, others));
+		least = 1;
+	}
+	return std::max(qp.una + std::max(share >> qp.mtu_shift, least), r.probe_end);
 }
 
-void start_sending(QueuePair& qp) {
-	if (!std::exchange(qp.cold->recovery.sending, true)) ++qp.outlet->senders;
+void count_in_flight(QueuePair& qp, std::uint32_t bytes) {
+	Outlet& outlet = *qp.outlet;
+	const std::uint32_t before = std::exchange(qp.cold->recovery.in_flight, bytes);
+	outlet.in_flight += bytes - before;
+	outlet.senders = outlet.senders + (bytes != 0) - (before != 0);
+}
+
+std::uint32_t unacknowledged_bytes(const QueuePair& qp) {
+	return static_cast<std::uint32_t>(qp.next_psn - qp.una) << qp.mtu_shift;
 }
 
 // The time of the next probe. The waits between probes are 1, 2, 4, ... times the first.
@@ -97,12 +108,11 @@ void send_probe(Context& context, QueuePair& qp) {
 
 Psn window_end(const QueuePair& qp) { return window_end(qp, qp.outlet->room); }
 
-bool window_is_scarce(const QueuePair& qp, std::uint32_t bytes_left) {
+bool window_is_scarce(const QueuePair& qp, Psn end, std::uint32_t bytes_left) {
 	constexpr Psn batch = 16;
-	if (qp.next_psn < qp.cold->recovery.probe_end) return false;
-	const Psn end = window_end(qp);
-	const Psn wanted = std::min({batch, (end - qp.una) / 2, Psn{qp.packets_for(bytes_left)}});
-	return end < qp.next_psn + wanted && qp.una < qp.next_psn;
+	// Without packets in flight no acknowledgement comes, and a probe must not wait for one.
+	if (end >= qp.next_psn + batch || qp.una >= qp.next_psn || qp.next_psn < qp.cold->recovery.probe_end) return false;
+	return end < qp.next_psn + std::min((end - qp.una) / 2, Psn{qp.packets_for(bytes_left)});
 }
 
 std::uint32_t read_span(const QueuePair& qp, std::uint32_t offset, std::uint32_t rest) {
@@ -125,12 +135,12 @@ bool window_allows_request(const QueuePair& qp, std::uint32_t packets) {
 }
 
 void stop_sending(QueuePair& qp) {
-	if (std::exchange(qp.cold->recovery.sending, false)) --qp.outlet->senders;
+	if (qp.cold->recovery.in_flight != 0) count_in_flight(qp, 0);
 }
 
 void note_sent(Context& context, QueuePair& qp, Psn before) {
 	Recovery& r = qp.cold->recovery;
-	start_sending(qp);
+	count_in_flight(qp, unacknowledged_bytes(qp));
 	if (qp.next_psn > r.sent_end) {
 		const bool first_in_flight = qp.una >= r.sent_end;
 		// Measure only packets sent for the first time: the answer to a retransmission is ambiguous
@@ -158,7 +168,7 @@ void note_progress(Context& context, QueuePair& qp, Psn before) {
 		r.timed_psn = 0;
 	}
 	grow_window(qp, qp.una - before);
-	if (qp.una >= qp.next_psn) stop_sending(qp);
+	count_in_flight(qp, qp.una < qp.next_psn ? unacknowledged_bytes(qp) : 0);
 	if (r.probes != 0) {  // after several probes the timer is set far ahead
 		r.probes = 0;
 		// The peer has taken the request that an RNR NAK named, so the NAK is forged, or has become

@@ -17,11 +17,12 @@
 namespace verbena::transport {
 
 // The window: the bytes that may be unacknowledged on one outlet. The QPs with unacknowledged
-// packets share the window equally; each may have share_packets_min packets in flight in any case,
-// or one packet where the socket that receives has room for no more. The window grows by an eighth
-// whenever as many bytes as it holds have been acknowledged, up to that room (Outlet::room, or
-// own_room for READ responses). A loss halves it, at most once per round trip, and an ACK timeout
-// sets it to window_packets_min packets.
+// packets share the window equally; each may have share_packets_min packets in flight in any case.
+// Where the room of the socket that receives is known (Outlet::room, or own_room for READ
+// responses), all together stay below it, but for one packet of each.
+// The window grows by an eighth whenever as many bytes as it holds have been acknowledged, up to
+// the room. A loss halves it, at most once per round trip, and an ACK timeout sets it to
+// window_packets_min packets.
 inline constexpr std::uint32_t window_bytes_first = 128 << 10, window_bytes_max = 512 << 10;
 inline constexpr std::uint32_t window_packets_min = 8, share_packets_min = 2;
 // A READ is requested in parts of read_part_bytes; one request covers up to read_parts_at_once
@@ -34,10 +35,10 @@ inline constexpr std::uint32_t read_part_bytes = 16 << 10, read_parts_at_once = 
 // share of the window, or of its probe.
 Psn window_end(const QueuePair&);
 
-// Whether so little of the window is free that the rest of a message, `bytes_left`, must wait for
-// more acknowledgements. Many short batches cost more system calls, and more memory in the peer's
-// socket, than a few long ones.
-bool window_is_scarce(const QueuePair&, std::uint32_t bytes_left);
+// Whether so little of the window, up to its `end`, is free that the rest of a message,
+// `bytes_left`, must wait for more acknowledgements. Many short batches cost more system calls, and
+// more memory in the peer's socket, than a few long ones.
+bool window_is_scarce(const QueuePair&, Psn end, std::uint32_t bytes_left);
 
 // The number of bytes that the next request of a READ asks for. `offset` is the number of bytes
 // requested before, `rest` the number of those that remain. The response packets count towards the

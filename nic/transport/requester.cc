@@ -120,7 +120,7 @@ Sent send_message(Context& context, QueuePair& qp, SendWqe& wqe) {
 		std::uint32_t room = wire::Direction::run_bytes_max;
 		if (!outlet.lossless && qp.type == QpType::rc) [[unlikely]] {
 			const Psn end = window_end(qp);
-			if (qp.next_psn >= end || (resumes && window_is_scarce(qp, wqe.length - qp.message_offset))) {
+			if (qp.next_psn >= end || (resumes && window_is_scarce(qp, end, wqe.length - qp.message_offset))) {
 				qp.blocked |= blocked_window;
 				return Sent::stopped;
 			}
