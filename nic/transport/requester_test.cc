@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nic/transport/requester.h"
 
+#include <algorithm>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -237,6 +239,21 @@ TEST_F(Requester, StopsAtItsWindowOnALinkThatCanLosePackets) {
 	for (const Slot& slot : sent()) packets += qp.packets_for(slot.length);
 	EXPECT_EQ(packets, window_bytes_first >> qp.mtu_shift);
 	EXPECT_EQ(qp.blocked, blocked_window);
+	context.timers.cancel(*qp.cold);
+}
+
+// The ICRC is computed from the slot's payload later, and the kernel reads it again after that
+// (docs/decisions/0058).
+TEST_F(Requester, ReadsAPayloadOnce) {
+	outlet.lossless = false;
+	std::ranges::fill(memory, std::byte{1});
+	post(SendOpcode::rdma_write, 4096);
+	transmit(context, qp);
+	std::ranges::fill(memory, std::byte{2});
+	Slot slot;
+	ASSERT_TRUE(reader.read(slot));
+	const std::span payload(reader.payload(slot, sizeof(wire::Reth)), slot.length);
+	EXPECT_EQ(std::ranges::count(payload, std::byte{1}), 4096);
 	context.timers.cancel(*qp.cold);
 }
 
