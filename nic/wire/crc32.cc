@@ -42,8 +42,8 @@ std::uint32_t by_tables(std::uint32_t reg, const std::byte* p, std::size_t n) {
 #if defined(__x86_64__)
 
 // Folding replaces 128 bits of the message by congruent 128 bits `distance` bits further on, until
-// 16 bytes are left, which go through the tables. In reflected order a product comes out one bit
-// low, hence the shift. The two halves of the 128 bits are 64 bits apart, hence two constants.
+// 16 bytes are left, which remainder() divides. In reflected order a product comes out one bit low,
+// hence the shift. The two halves of the 128 bits are 64 bits apart, hence two constants.
 constexpr std::uint64_t fold_low(unsigned distance) { return std::uint64_t{polynomial::power(distance + 32)} << 1; }
 constexpr std::uint64_t fold_high(unsigned distance) { return std::uint64_t{polynomial::power(distance - 32)} << 1; }
 static_assert(fold_low(512) == 0x154442bd4, "the constant that every published routine uses");
@@ -60,11 +60,40 @@ template <unsigned distance> [[VERBENA_PCLMUL]] inline __m128i fold(__m128i x, _
 	return _mm_xor_si128(onto, _mm_xor_si128(_mm_clmulepi64_si128(x, k, 0x00), _mm_clmulepi64_si128(x, k, 0x11)));
 }
 
+// The remainder of 16 bytes: two folds leave 64 bits, and Barrett's reduction divides those by the
+// polynomial. It multiplies by the quotient of x^64 and the polynomial instead of dividing.
+[[VERBENA_PCLMUL]] inline std::uint32_t remainder(__m128i x) {
+	constexpr std::uint64_t quotient = 0x1f7011641, divisor = std::uint64_t{polynomial::modulus} << 1 | 1;
+	const __m128i low_words = _mm_setr_epi32(-1, 0, -1, 0);
+	const __m128i barrett = _mm_set_epi64x(quotient, divisor);
+	x = _mm_xor_si128(_mm_srli_si128(x, 8), _mm_clmulepi64_si128(x, _mm_cvtsi64_si128(fold_high(128)), 0x00));
+	x = _mm_xor_si128(
+		_mm_srli_si128(x, 4), _mm_clmulepi64_si128(_mm_and_si128(x, low_words), _mm_cvtsi64_si128(fold_low(32)), 0x00));
+	const __m128i times = _mm_clmulepi64_si128(_mm_and_si128(x, low_words), barrett, 0x10);
+	const __m128i multiple = _mm_clmulepi64_si128(_mm_and_si128(times, low_words), barrett, 0x00);
+	return static_cast<std::uint32_t>(_mm_extract_epi32(_mm_xor_si128(x, multiple), 1));
+}
+
+// Takes in the last 1 to 15 bytes, of which `end` is the end; 16 bytes before it can be read. The
+// first `n` bytes of `x` move in front of a block that ends with the new bytes.
+[[VERBENA_PCLMUL]] inline __m128i append_rest(__m128i x, const std::byte* end, std::size_t n) {
+	// From `n` on these move a vector up by 16 - n bytes, from 16 + n on they move it down by n; a
+	// byte with the high bit set leaves none.
+	alignas(16) static constexpr std::array<std::uint8_t, 48> moves = [] {
+		std::array<std::uint8_t, 48> m{};
+		m.fill(0x80);
+		for (std::uint8_t i = 0; i < 16; ++i) m[16 + i] = i;
+		return m;
+	}();
+	const __m128i up = load(reinterpret_cast<const std::byte*>(&moves[n]));
+	const __m128i down = load(reinterpret_cast<const std::byte*>(&moves[16 + n]));
+	return fold<128>(_mm_shuffle_epi8(x, up), _mm_blendv_epi8(_mm_shuffle_epi8(x, down), load(end - 16), down));
+}
+
+// `x` stands for 16 bytes or more that end at `p`.
 [[VERBENA_PCLMUL]] inline std::uint32_t finish(__m128i x, const std::byte* p, std::size_t n) {
 	for (; n >= 16; p += 16, n -= 16) x = fold<128>(x, load(p));
-	std::byte rest[16];
-	_mm_storeu_si128(reinterpret_cast<__m128i*>(rest), x);
-	return by_tables(by_tables(0, rest, 16), p, n);
+	return remainder(n != 0 ? append_rest(x, p + n, n) : x);
 }
 
 [[VERBENA_PCLMUL]] inline std::uint32_t finish(
