@@ -14,7 +14,8 @@
 namespace verbena::wire {
 namespace {
 
-constexpr std::size_t headers_max = 64;
+// What follows the prefix in one pass of the CRC: a small packet needs no second one.
+constexpr std::size_t headers_max = 96;
 constexpr std::uint16_t dont_fragment_bit = 0x4000;
 constexpr std::size_t ipv4_size = 20, ipv6_size = 40, udp_size = 8, ones_size = 8;
 
@@ -74,13 +75,15 @@ constexpr auto backward = [] {
 std::uint32_t icrc(const Flow& flow, IpFields ip, const IcrcInput& packet) {
 	const auto& [headers, payload, pad_count] = packet;
 	check(headers.size() >= Bth::size && headers.size() <= headers_max && pad_count < 4,
-		"an ICRC covers a BTH and at most 52 bytes of other headers");
+		"an ICRC covers a BTH and at most 84 bytes after it");
 	std::byte start[ones_size + ipv6_size + udp_size + headers_max];
 	const std::size_t prefix = write_prefix(start, flow, ip, headers.size() + payload.size() + pad_count + icrc_size);
 	std::memcpy(start + prefix, headers.data(), headers.size());
 	start[prefix + 4] = std::byte{0xff};
-	std::uint32_t crc = crc32(0, std::span(start).first(prefix + headers.size()));
-	if (!payload.empty()) crc = crc32(crc, payload);
+	const bool fits = headers.size() + payload.size() <= headers_max;
+	if (fits && !payload.empty()) std::memcpy(start + prefix + headers.size(), payload.data(), payload.size());
+	std::uint32_t crc = crc32(0, std::span(start).first(prefix + headers.size() + (fits ? payload.size() : 0)));
+	if (!fits) crc = crc32(crc, payload);
 	static constexpr std::byte zeros[3] = {};
 	return pad_count != 0 ? crc32(crc, std::span(zeros).first(pad_count)) : crc;
 }

@@ -29,7 +29,7 @@ namespace verbena::wire {
 inline constexpr std::size_t icrc_size = 4;
 
 // A UDP payload from the BTH on, in the pieces in which a sender has it. `headers` is the BTH and
-// up to 52 bytes after it.
+// up to 84 bytes after it.
 struct IcrcInput {
 	std::span<const std::byte> headers;
 	std::span<const std::byte> payload;

@@ -62,6 +62,22 @@ TEST(Icrc, DoesNotDependOnHowThePacketIsCut) {
 	EXPECT_EQ(cut, uc_send.stored());
 }
 
+TEST(Icrc, DoesNotDependOnHowPacketsOfAnySizeAreCut) {
+	std::vector<std::byte> bytes(200);
+	for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
+	for (std::size_t size = 16; size <= bytes.size(); ++size) {
+		const auto covered = std::span(bytes).first(size);
+		const std::uint32_t short_headers =
+			icrc(uc_send.flow, {.id = 1}, {.headers = covered.first(12), .payload = covered.subspan(12)});
+		for (const std::size_t headers : {16, 28, 40, 64, 96})
+			if (headers <= size)
+				EXPECT_EQ(icrc(uc_send.flow, {.id = 1},
+							  {.headers = covered.first(headers), .payload = covered.subspan(headers)}),
+					short_headers)
+					<< headers << " of " << size << " bytes";
+	}
+}
+
 TEST(Icrc, OfAnIpv6PacketCoversItsHeaderWithTheChangingFieldsAsOnes) {
 	const auto masked =
 		hex("ffffffffffffffff 6fffffff 001c11ff fd000000 00000000 00000000 00000001 fd000000 00000000 00000000 00000002"
