@@ -41,6 +41,13 @@ Diagnosis diagnose_segments(const Context& context, const QueuePair& qp, const q
 	return gone;
 }
 
+Diagnosis diagnose_receive(const Context& context, const QueuePair& qp, queues::Status status) {
+	queues::ReceiveWqe& wqe = *qp.receive;
+	if (status == queues::Status::local_length)
+		return {.cause = Cause::too_long, .begin = wqe.length, .end = qp.receive_offset, .wr_id = wqe.wr_id};
+	return diagnose_segments(context, qp, wqe.segments(), wqe.segment_count, memory::local_use | memory::local_write);
+}
+
 namespace {
 
 constexpr std::uint8_t right_for(const wire::OpcodeFacts& facts) {
@@ -76,8 +83,7 @@ Diagnosis diagnose_invalid(const QueuePair& qp, const wire::Slot& slot) {
 	return {.cause = Cause::reads, .begin = qp.cold->attributes.max_dest_rd_atomic};
 }
 
-}  // namespace
-
+// Why the request in `slot` got this verdict.
 Diagnosis diagnose_request(const Context& context, const QueuePair& qp, const wire::Slot& slot, Verdict verdict) {
 	switch (verdict) {
 		case Verdict::rnr:
@@ -90,6 +96,7 @@ Diagnosis diagnose_request(const Context& context, const QueuePair& qp, const wi
 	}
 }
 
+// Writes the diagnosis to the peer, if it is on this host and of this user, and there is room.
 void send_diagnosis(Context& context, QueuePair& qp, const Diagnosis& diagnosis) {
 	if (qp.type != QpType::rc || !qp.outlet || !qp.outlet->lossless || qp.outlet->closed) return;
 	// The addresses of regions are for a peer that may map this process's files, and so never for
@@ -102,6 +109,17 @@ void send_diagnosis(Context& context, QueuePair& qp, const Diagnosis& diagnosis)
 	reserved.slot->payload_line = reserved.payload_line;
 	std::memcpy(reserved.slot->bytes, &diagnosis, sizeof diagnosis);
 	context.publish(*qp.outlet, reserved.slot, 0, {qp.qpn});
+}
+
+}  // namespace
+
+void explain_refusal(Context& context, QueuePair& qp, const wire::Slot& slot, Verdict verdict, bool of_receive) {
+	if (!context.explain.refusal || qp.type != QpType::rc) return;
+	const bool known = of_receive && context.receive_fault.cause != Cause::none;
+	const Diagnosis diagnosis = known ? context.receive_fault : diagnose_request(context, qp, slot, verdict);
+	context.receive_fault = {};
+	context.explain.refusal(context, qp, slot, diagnosis);
+	send_diagnosis(context, qp, diagnosis);
 }
 
 }  // namespace verbena::transport

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds out why a request was refused, for people. Called when it has been, so that the paths of
-// requests that succeed do nothing for it.
+// Finds out why a request was refused, and explains it, for people. Called after the refusal, so
+// that the paths of requests that succeed do nothing for it.
 //
 // Threads: under the engine's lock.
 #pragma once
@@ -20,11 +20,12 @@ wire::Diagnosis diagnose_key(const Context&, const QueuePair&, std::uint32_t key
 wire::Diagnosis diagnose_segments(
 	const Context&, const QueuePair&, const queues::Segment*, std::uint32_t count, std::uint8_t access);
 
-// Responder: why the request in `slot` got this verdict. `receive` is the receive request that it
-// has used up, if it failed with it.
-wire::Diagnosis diagnose_request(const Context&, const QueuePair&, const wire::Slot&, Verdict);
+// Why the receive in use cannot take the message, as a receive_fault. qp.receive_offset is already
+// past the packet.
+wire::Diagnosis diagnose_receive(const Context&, const QueuePair&, queues::Status);
 
-// Writes the diagnosis to the peer, if it is on this host and of this user, and there is room.
-void send_diagnosis(Context&, QueuePair&, const wire::Diagnosis&);
+// Responder: explains a refusal here, and to a peer on this host, before refuse() sends the NAK.
+// `of_receive`: the fault is in the receive request, so Context::receive_fault may have the reason.
+void explain_refusal(Context&, QueuePair&, const wire::Slot&, Verdict, bool of_receive);
 
 }  // namespace verbena::transport

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nic/transport/responder.h"
 
-#include <algorithm>
 #include <cstring>
-#include <optional>
+#include <new>
 
 #include "nic/memory/guarded_copy.h"
 #include "nic/transport/answers.h"
-#include "nic/transport/completer.h"
 #include "nic/transport/diagnose.h"
 #include "nic/transport/direct.h"
-#include "nic/transport/in_flight.h"
+#include "nic/transport/pending_responses.h"
 #include "nic/transport/receive.h"
 #include "nic/transport/recovery.h"
 #include "nic/transport/responder_checks.h"
@@ -21,9 +19,7 @@ using queues::Completed;
 using queues::Completion;
 using queues::ReceiveWqe;
 using queues::Status;
-using wire::Opcode;
 using wire::Slot;
-namespace syndrome = wire::syndrome;
 
 namespace {
 
@@ -45,27 +41,6 @@ void complete_receive(Context& context, QueuePair& qp, std::uint64_t wr_id, Stat
 		solicited = slot->solicited();
 	}
 	context.complete(*qp.recv_cq, completion, solicited);
-}
-
-// Why the receive in use cannot take the message, for the explanation. receive_offset is already
-// past the packet.
-wire::Diagnosis diagnose_receive(Context& context, QueuePair& qp, Status status) {
-	using Cause = wire::Diagnosis::Cause;
-	queues::ReceiveWqe& wqe = *qp.receive;
-	if (status == Status::local_length)
-		return {.cause = Cause::too_long, .begin = wqe.length, .end = qp.receive_offset, .wr_id = wqe.wr_id};
-	return diagnose_segments(context, qp, wqe.segments(), wqe.segment_count, memory::local_use | memory::local_write);
-}
-
-// Explains a refusal here, and to a peer on this host, before refuse() sends the NAK.
-void explain_refusal(Context& context, QueuePair& qp, const Slot& slot, Verdict verdict, bool of_receive) {
-	using Cause = wire::Diagnosis::Cause;
-	if (!context.explain.refusal || qp.type != QpType::rc) return;
-	const bool known = of_receive && context.receive_fault.cause != Cause::none;
-	const wire::Diagnosis diagnosis = known ? context.receive_fault : diagnose_request(context, qp, slot, verdict);
-	context.receive_fault = {};
-	context.explain.refusal(context, qp, slot, diagnosis);
-	send_diagnosis(context, qp, diagnosis);
 }
 
 // Sets qp.receive for a SEND that begins or a WRITE with immediate that ends. Returns false if no
@@ -169,24 +144,6 @@ Verdict execute_write(
 			context, qp, wr_id, Status::success, cold.write_length, &slot, Completed::receive_rdma_with_imm);
 	}
 	return Verdict::accept;
-}
-
-// Counts the pending responses to new requests, or to duplicates. max_dest_rd_atomic bounds the new
-// ones. Duplicates have the same number of entries of their own, so that a network that repeats
-// packets cannot make a correct requester exceed its limit.
-std::uint32_t responses_pending(const ColdQueuePair& cold, bool duplicate) {
-	std::uint32_t count = 0;
-	for (std::uint32_t i = 0; i < cold.pending_count; ++i)
-		count += cold.pending[(cold.pending_first + i) % cold.pending.size()].duplicate == duplicate;
-	return count;
-}
-
-// Returns false if there are max_dest_rd_atomic pending responses of this kind.
-bool push_response(QueuePair& qp, const PendingResponse& response) {
-	ColdQueuePair& cold = *qp.cold;
-	if (responses_pending(cold, response.duplicate) >= cold.pending.size() / 2) return false;
-	cold.pending[(cold.pending_first + cold.pending_count++) % cold.pending.size()] = response;
-	return true;
 }
 
 // Accepts a READ (IBA 9.4.4): checks its key now, and leaves its response for send_responses().
