@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs as a C program may call them: an exception becomes an errno value
 // (nic/engine/boundary.h), a trace gets the call (call_trace.h), and so does a checker
-// (checked_calls.h). exports.cc and the tables of
-// function pointers call every function of ours by guarded<function>.
+// (checked_calls.h). exports.cc, exports_devices.cc and the tables of function pointers call every
+// function of ours by guarded<function>.
 //
 // Not so the data path (objects.h) and the getters, which cannot throw.
 #pragma once

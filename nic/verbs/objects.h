@@ -251,6 +251,9 @@ int query_device_ex(ibv_context*, const ibv_query_device_ex_input*, ibv_device_a
 int query_port_now(ibv_context*, std::uint8_t port, ibv_port_attr*, std::size_t size);
 int query_rt_values(ibv_context*, ibv_values_ex*);
 
+// Removes the completions of a queue pair that was destroyed or reset (ibv_destroy_qp(3)).
+void purge_completions(SoftQp&);
+
 // The attributes of a device and its port, for the queries and for nic/presence.
 void describe_device(const SoftDevice&, ibv_device_attr&);
 void describe_port(const SoftDevice&, ibv_port_attr&);

@@ -25,7 +25,9 @@
 #include "nic/verbs/checked.h"
 #include "nic/verbs/checked_arrivals.h"
 #include "nic/verbs/checked_calls.h"
+#include "nic/verbs/dead_context.h"
 #include "nic/verbs/devices.h"
+#include "nic/verbs/engine_counters.h"
 #include "nic/verbs/fault_injection.h"
 #include "nic/verbs/limits.h"
 #include "nic/verbs/open_counters.h"
@@ -63,26 +65,6 @@ struct Process {
 Process& process() {
 	static Process& instance = *new Process;
 	return instance;
-}
-
-template <class... Parameters> int gone(Parameters...) {
-	return log::refuse(EIO, "a queue was used that was created before fork(), by the parent");
-}
-template <class Queue, class WorkRequest> int dead_post(Queue*, WorkRequest* request, WorkRequest** bad) {
-	*bad = request;
-	return gone();
-}
-
-// Replaces the data path of a context that a fork's child inherited by functions that fail with
-// EIO.
-void fill_dead(verbs_context& v) {
-	ibv_context_ops& ops = v.context.ops;
-	ops.post_send = dead_post;
-	ops.post_recv = dead_post;
-	ops.post_srq_recv = dead_post;
-	ops.poll_cq = [](ibv_cq*, int, ibv_wc*) { return gone(), -1; };
-	ops.req_notify_cq = gone;
-	ops.bind_mw = gone;
 }
 
 // The child gets a copy of the engine, so the fork must not happen in the middle of a pass.
@@ -135,14 +117,6 @@ void deliver(const std::vector<DeviceEvent>& events) {
 		for (SoftContext* context : process().contexts)
 			if (&context->device() == each.device) context->async_events.push(event);
 	}
-}
-
-void read_counters(engine::Engine& engine, CounterValues& values) {
-	engine.control([&](adapter::ChannelAdapter&) {
-		values.port = engine.port_counts();
-		values.transport = engine.counters();
-		values.connections = engine.connection_counters();
-	});
 }
 
 // Reads the interfaces from the kernel. If that fails, for example because the program has used up
@@ -305,19 +279,6 @@ bool is_local_gid(const wire::Gid& gid) {
 	std::uint8_t bytes[16];
 	std::memcpy(bytes, gid.data(), sizeof bytes);
 	return is_local_address(bytes);
-}
-
-}  // namespace
-
-namespace {
-
-void print_stats(engine::Engine& engine) {
-	CounterValues values;
-	read_counters(engine, values);
-	for (const Counter& counter : all_counters())
-		if (const std::uint64_t value = counter.of(values))
-			std::fprintf(stderr, "verbena: %s (%d): %.*s %llu\n", program_invocation_short_name, getpid(),
-				static_cast<int>(counter.name.size()), counter.name.data(), static_cast<unsigned long long>(value));
 }
 
 // At exit: says goodbye on open connections, as the kernel's rdma_cm would for a process that ends,

@@ -2,11 +2,11 @@
 // The public verbs that this NIC implements: one function for each exported verb, with the verb's
 // signature and its name without `ibv_`. The contract of each is its manual page.
 //
-// exports.cc calls these for devices, contexts and objects that are ours, and the real libibverbs
-// for all others, so an argument here always belongs to us. `ibv_device` is the first member of our
-// SoftDevice, and its obsolete `_ops._dummy1`, which the real library leaves NULL and no program
-// calls, points to `our_mark`. A context is ours if and only if its device is; an object is ours if
-// and only if its context is.
+// exports.cc and exports_devices.cc call these for devices, contexts and objects that are ours, and
+// the real libibverbs for all others, so an argument here always belongs to us. `ibv_device` is the
+// first member of our SoftDevice, and its obsolete `_ops._dummy1`, which the real library leaves
+// NULL and no program calls, points to `our_mark`. A context is ours if and only if its device is;
+// an object is ours if and only if its context is.
 //
 // Threads: any thread may call any function.
 // Owns: the caller owns the objects that create functions return, until it destroys them.
