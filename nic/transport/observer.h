@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "nic/queues/completion.h"
 #include "nic/queues/work_request.h"
+#include "nic/wire/ack_ring.h"
 #include "nic/wire/slot.h"
 #include "nic/wire/slot_ring.h"
 

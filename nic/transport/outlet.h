@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "nic/wire/ack_ring.h"
 #include "nic/wire/slot_ring.h"
 
 namespace verbena::transport {

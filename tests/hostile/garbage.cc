@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "nic/wire/ack_ring.h"
 #include "nic/wire/slot_ring.h"
 
 namespace {
