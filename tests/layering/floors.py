@@ -94,6 +94,7 @@ FLOORS: dict[str, set[str]] = {
     "bench/scale": {"lib/metrics", "lib/channel", "lib/channel/setup", "lib/async"} | MEASUREMENT,
     "bench/kv": {"lib/include", "lib/kv", "lib/channel", "lib/channel/setup", "lib/async"} | MEASUREMENT,
     "bench/rpc": {"lib/include", "lib/rpc", "lib/channel", "lib/channel/setup", "lib/async"} | MEASUREMENT,
+    "bench/instructions": set(),
     "bench/peers": {"bench/rcud"} | MEASUREMENT,
     "tools": {
         "nic/trace/read",
@@ -126,6 +127,7 @@ SPEAKS_VERBS = {
     "lib/channel",
     "lib/rpc",
     "lib/kv",
+    "bench/instructions",
     "bench/peers",
     "tools",
 } | EXPERIMENTS
