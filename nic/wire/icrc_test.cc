@@ -69,12 +69,12 @@ TEST(Icrc, DoesNotDependOnHowPacketsOfAnySizeAreCut) {
 		const auto covered = std::span(bytes).first(size);
 		const std::uint32_t short_headers =
 			icrc(uc_send.flow, {.id = 1}, {.headers = covered.first(12), .payload = covered.subspan(12)});
-		for (const std::size_t headers : {16, 28, 40, 64, 96})
-			if (headers <= size)
-				EXPECT_EQ(icrc(uc_send.flow, {.id = 1},
-							  {.headers = covered.first(headers), .payload = covered.subspan(headers)}),
-					short_headers)
-					<< headers << " of " << size << " bytes";
+		for (const std::size_t headers : {16, 28, 40, 64, 96}) {
+			if (headers > size) break;
+			const std::uint32_t cut =
+				icrc(uc_send.flow, {.id = 1}, {.headers = covered.first(headers), .payload = covered.subspan(headers)});
+			EXPECT_EQ(cut, short_headers) << headers << " of " << size << " bytes";
+		}
 	}
 }
 
