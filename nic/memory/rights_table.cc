@@ -27,25 +27,25 @@ private:
 
 }  // namespace
 
-KeyRights RightsTable::Key::rights() const {
+void RightsTable::Key::copy_to(KeyRights& rights) const {
 	const std::uint32_t both = access_backing.load(relaxed);
-	return {.key = key.load(relaxed),
-		.protection_domain = protection_domain.load(relaxed),
-		.access = static_cast<std::uint8_t>(both),
-		.backing = static_cast<Backing>(both >> 8 & 0xff),
-		.descriptor = descriptor.load(relaxed),
-		.begin = begin.load(relaxed),
-		.end = end.load(relaxed),
-		.delta = delta.load(relaxed),
-		.file = file.load(relaxed),
-		.offset = offset.load(relaxed)};
+	rights.key = key.load(relaxed);
+	rights.protection_domain = protection_domain.load(relaxed);
+	rights.access = static_cast<std::uint8_t>(both);
+	rights.backing = static_cast<Backing>(both >> 8 & 0xff);
+	rights.descriptor = descriptor.load(relaxed);
+	rights.begin = begin.load(relaxed);
+	rights.end = end.load(relaxed);
+	rights.delta = delta.load(relaxed);
+	rights.file = file.load(relaxed);
+	rights.offset = offset.load(relaxed);
 }
 
 bool read_key(const RightsTable& table, std::uint32_t key, Seen<KeyRights>& seen) {
 	const RightsTable::Key& entry = table.keys[RightsTable::place_of(key)];
 	seen.at = &entry.sequence;
 	seen.sequence = entry.sequence.load(std::memory_order_acquire);
-	seen.rights = entry.rights();
+	entry.copy_to(seen.rights);
 	return key != 0 && seen.rights.key == key && !(seen.sequence & 1) && unchanged(seen);
 }
 

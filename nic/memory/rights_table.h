@@ -79,7 +79,14 @@ struct RightsTable {
 		std::atomic<std::uint64_t> begin, end, delta, file, offset;
 		std::atomic<std::uint32_t> descriptor;
 
-		KeyRights rights() const;  // torn if the entry changes meanwhile
+		// The copy is torn if the entry changes meanwhile. Each member goes straight to its place:
+		// a wide load that follows several narrow stores waits for all of them.
+		void copy_to(KeyRights& rights) const;
+		KeyRights rights() const {
+			KeyRights result;
+			copy_to(result);
+			return result;
+		}
 	};
 	struct alignas(64) QueuePair {
 		std::atomic<std::uint32_t> sequence;
