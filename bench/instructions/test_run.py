@@ -33,3 +33,21 @@ def test_what_is_no_build_ends_with_2_and_is_named(name: str) -> None:
     assert done.returncode == 2
     assert name in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# Python's tarfile in Debian 12 cannot unpack them safely, and no commit could be measured.
+def test_the_files_of_a_commit_are_unpacked_once_to_be_built(tmp_path: Path) -> None:
+    cmake = tmp_path / "cmake"
+    cmake.write_text("#!/bin/sh\ntest -f CMakePresets.json && echo files are here\nexit 1\n")
+    cmake.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    for _ in range(2):
+        done = subprocess.run(
+            [RUN, "HEAD", str(NIC)],
+            capture_output=True,
+            text=True,
+            timeout=MACHINE_LIMIT_S,
+            env={**os.environ, "PATH": path},
+        )
+        assert done.returncode == 2
+        assert "does not build: files are here" in done.stderr

@@ -7,12 +7,18 @@
 namespace verbena::wire {
 namespace {
 
-TEST(AckRing, ARecordKeepsItsThreeFields) {
-	auto direction = std::make_unique<Direction>();
+class AckRing : public testing::Test {
+protected:
+	AckRing() {
+		writer.attach(direction.get());
+		reader.attach(direction.get());
+	}
+	std::unique_ptr<Direction> direction = std::make_unique<Direction>();
 	AckWriter writer;
 	AckReader reader;
-	writer.attach(direction.get());
-	reader.attach(direction.get());
+};
+
+TEST_F(AckRing, ARecordKeepsItsThreeFields) {
 	AckRecord record;
 	EXPECT_FALSE(reader.read(record));
 	ASSERT_TRUE(writer.write(syndrome::rnr_nak | 5, {0xabcdef}, {0x123456}));
@@ -23,12 +29,7 @@ TEST(AckRing, ARecordKeepsItsThreeFields) {
 	EXPECT_FALSE(reader.read(record));
 }
 
-TEST(AckRing, RefusesWhenFullAndKeepsOrderThroughManyRounds) {
-	auto direction = std::make_unique<Direction>();
-	AckWriter writer;
-	AckReader reader;
-	writer.attach(direction.get());
-	reader.attach(direction.get());
+TEST_F(AckRing, RefusesWhenFullAndKeepsOrderThroughManyRounds) {
 	std::uint32_t sent = 0, received = 0;
 	for (int round = 0; round < 600; ++round) {
 		while (writer.write(syndrome::ack, {sent & 0xffffff}, {1})) ++sent;
