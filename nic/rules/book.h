@@ -30,10 +30,12 @@
 #include "base/time.h"
 #include "nic/queues/completion.h"
 #include "nic/queues/work_request.h"
+#include "nic/rules/device_threads.h"
 #include "nic/rules/facts.h"
 #include "nic/rules/findings.h"
 #include "nic/rules/records.h"
 #include "nic/rules/sanitizer.h"
+#include "nic/rules/thread_sanitizer.h"
 
 namespace verbena::rules {
 
@@ -186,6 +188,10 @@ private:
 	// program.
 	void lend(const std::vector<queues::Segment>&) const;
 	void give_back(const std::vector<queues::Segment>&) const;
+	// The device may access the memory until the Use ends, for the program's thread sanitizer.
+	DeviceThreads::Use watch(DeviceThreads::Access, const std::vector<queues::Segment>&, Site posted_at);
+	bool is_registered(const queues::Segment&) const;
+	bool meets_open_request(DeviceThreads::Access, const std::vector<queues::Segment>&) const;
 	void count_open(Handle cq, int change);
 	void check_send(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);
 	void check_order(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);
@@ -212,7 +218,8 @@ private:
 	const Profile profile_;
 	std::atomic<bool> asked_device_ = false;
 	Sanitizer sanitizer_;
-	std::mutex mutex_;
+	DeviceThreads device_threads_;
+	UnseenMutex mutex_;
 	std::unordered_map<Handle, Object> objects_;
 	std::unordered_map<Handle, Region> regions_;
 	std::unordered_map<std::uint32_t, Handle> lkeys_;

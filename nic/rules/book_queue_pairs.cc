@@ -145,23 +145,6 @@ void Book::leaves(Handle handle, bool alone, Site site) {
 			{{"the queue pair was made here", qp->made}});
 }
 
-// A segment with a wrong key may have any address.
-void Book::lend(const std::vector<Segment>& segments) const {
-	for (const Segment& segment : segments) {
-		const auto mr = lkeys_.find(segment.lkey);
-		if (mr == lkeys_.end()) continue;
-		const RegionFacts& region = regions_.at(mr->second).facts;
-		if (segment.address >= region.begin && segment.length <= region.length &&
-			segment.address - region.begin <= region.length - segment.length)
-			sanitizer_.poison({&segment, 1});
-	}
-}
-
-void Book::give_back(const std::vector<Segment>& segments) const {
-	for (const Segment& segment : segments)
-		if (lkeys_.contains(segment.lkey)) sanitizer_.unpoison({&segment, 1});
-}
-
 void Book::forget_requests(QueuePair& qp) {
 	for (const OpenSend& send : qp.sends)
 		if (send.reads()) give_back(send.segments);

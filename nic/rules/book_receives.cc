@@ -160,6 +160,7 @@ void Book::receives_posted(Handle queue, std::span<const ReceiveFacts> requests,
 		check_receive(queue, next);
 		if (!device_may_change(next.segments)) next.digest = digest_of(next.segments);
 		lend(next.segments);
+		next.use = watch(DeviceThreads::Access::writes, next.segments, caller.site);
 		receives->push_back(std::move(next));
 		if (!qp) continue;
 		count_open(qp->facts.receive_cq, 1);

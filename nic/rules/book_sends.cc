@@ -143,12 +143,15 @@ void Book::sends_posted(Handle handle, std::span<const SendFacts> requests, cons
 		// unsignaled one.
 		if (!is_inline && !next.reads() && (next.signaled || qp->facts.type != IBV_QPT_UD))
 			next.digest = digest_of(next.segments);
+		if (next.digest && !is_one_aligned_word(next.segments))
+			next.use = watch(DeviceThreads::Access::reads, next.segments, caller.site);
 		if (next.signaled) {
 			count_open(qp->facts.send_cq, 1);
 			check_overrun(*qp, qp->facts.send_cq, caller);
 		}
 		if (next.reads()) {
 			lend(next.segments);
+			next.use = watch(DeviceThreads::Access::writes, next.segments, caller.site);
 			forget_digests(next.segments);
 		}
 		qp->sends.push_back(std::move(next));

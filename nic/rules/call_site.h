@@ -16,6 +16,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "nic/rules/thread_sanitizer.h"
+
 namespace verbena::rules {
 
 struct Stack {
@@ -41,7 +43,7 @@ public:
 private:
 	Site add(std::uint64_t key, const Stack&);
 
-	mutable std::mutex mutex_;
+	mutable UnseenMutex mutex_;
 	std::vector<Stack> stacks_{1};
 	std::unordered_map<std::uint64_t, Site> known_;
 };

@@ -14,6 +14,7 @@
 
 #include "base/time.h"
 #include "nic/queues/work_request.h"
+#include "nic/rules/device_threads.h"
 #include "nic/rules/facts.h"
 #include "nic/rules/rule.h"
 
@@ -53,6 +54,7 @@ struct OpenSend {
 	Caller caller;
 	queues::SendOpcode opcode;
 	bool signaled, is_inline;
+	DeviceThreads::Use use = {};
 	std::uint32_t length() const;
 	bool reads() const { return opcode == queues::SendOpcode::rdma_read || is_atomic(); }
 	bool is_atomic() const {
@@ -71,6 +73,7 @@ struct OpenReceive {
 	// A message that shares memory with this one was polled when its completion queue had
 	// received this number of completions.
 	std::optional<std::uint32_t> shared_until;
+	DeviceThreads::Use use = {};
 };
 
 struct FailedPost {

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "nic/engine/boundary.h"
 #include "nic/verbs/checked.h"
+#include "nic/verbs/decorate.h"
 
 namespace verbena::verbs {
 namespace {
@@ -301,11 +302,6 @@ int checked_next_poll(ibv_cq_ex* cq) noexcept {
 	const int error = before.next_poll.load(std::memory_order_relaxed)(cq);
 	if (error == 0) note_current(cq, error, __builtin_return_address(0), __builtin_frame_address(0));
 	return error;
-}
-
-template <class Slot, class Function> void replace(std::atomic<Slot>& kept, Slot& slot, Function function) {
-	kept.store(slot, std::memory_order_relaxed);
-	slot = function;
 }
 
 }  // namespace

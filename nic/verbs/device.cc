@@ -17,6 +17,7 @@
 #include "nic/verbs/checked.h"
 #include "nic/verbs/checked_path.h"
 #include "nic/verbs/limits.h"
+#include "nic/verbs/ordered_path.h"
 #include "nic/verbs/process.h"
 #include "nic/verbs/provider.h"
 #include "nic/verbs/traced_path.h"
@@ -52,6 +53,7 @@ void fill_operations(SoftContext& context) {
 	ops.post_send = post_send;
 	ops.post_recv = post_recv;
 	ops.post_srq_recv = post_srq_recv;
+	order_data_path(ops);
 	trace_data_path(ops);
 	adverse_data_path(ops);
 	check_data_path(ops);

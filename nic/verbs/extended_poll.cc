@@ -9,6 +9,7 @@
 #include "nic/verbs/adverse_path.h"
 #include "nic/verbs/checked_path.h"
 #include "nic/verbs/objects.h"
+#include "nic/verbs/ordered_path.h"
 #include "nic/verbs/traced_path.h"
 
 namespace verbena::verbs {
@@ -72,6 +73,7 @@ void fill_extended_poll(SoftCq& cq) {
 	// The time at which the program reads the completion: completions carry no time stamp.
 	q.read_completion_ts = [](ibv_cq_ex*) { return clock_ns(CLOCK_MONOTONIC); };
 	q.read_completion_wallclock_ns = [](ibv_cq_ex*) { return clock_ns(CLOCK_REALTIME); };
+	order_extended_poll(cq);
 	trace_extended_poll(cq);
 	adverse_extended_poll(cq);
 	check_extended_poll(cq);

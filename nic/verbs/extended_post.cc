@@ -13,6 +13,7 @@
 #include "nic/verbs/checked_path.h"
 #include "nic/verbs/fill_wqe.h"
 #include "nic/verbs/objects.h"
+#include "nic/verbs/ordered_path.h"
 #include "nic/verbs/traced_path.h"
 
 namespace verbena::verbs {
@@ -210,6 +211,7 @@ void fill_extended_post(SoftQp& sqp) {
 	q.wr_start = start;
 	q.wr_complete = complete;
 	q.wr_abort = abort_build;
+	order_extended_post(sqp);
 	trace_extended_post(sqp);
 	adverse_extended_post(sqp);
 	check_extended_post(sqp);

@@ -10,6 +10,7 @@ from checked import VERBENA, Checked
 SOURCES = {
     "programs": ["programs", "lifetime", "buffers", "queues", "ordering", "portability"],
     "threads": ["threads"],
+    "messages": ["messages"],
 }
 
 
@@ -29,6 +30,21 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def sanitized_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled("programs", tmp_path_factory.mktemp("sanitized"), "-fsanitize=address")
+
+
+@pytest.fixture(scope="session")
+def raced_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled("programs", tmp_path_factory.mktemp("raced"), "-fsanitize=thread")
+
+
+@pytest.fixture(scope="session")
+def raced_threads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled("threads", tmp_path_factory.mktemp("raced"), "-fsanitize=thread")
+
+
+@pytest.fixture(scope="session")
+def raced_messages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled("messages", tmp_path_factory.mktemp("raced"), "-fsanitize=thread")
 
 
 @pytest.fixture

@@ -50,8 +50,9 @@ struct shape {
 	enum ibv_qp_type type;
 	int send_wr, cqe;
 	bool events, shared, signal_all;
+	bool extended;  // ibv_create_cq_ex
 };
-static const struct shape usual = {IBV_QPT_RC, 16, 64, false, false, false};
+static const struct shape usual = {IBV_QPT_RC, 16, 64, false, false, false, false};
 
 static int device_number;
 // Whether the program looks at the limits of the device.
@@ -70,7 +71,9 @@ static inline struct ibv_context* open_device(void) {
 }
 
 static inline void make_end(struct pair* pair, struct end* end, const struct shape* shape) {
-	end->cq = ibv_create_cq(pair->context, shape->cqe, NULL, pair->channel, 0);
+	struct ibv_cq_init_attr_ex cq = {.cqe = shape->cqe, .channel = pair->channel};
+	end->cq = shape->extended ? ibv_cq_ex_to_cq(ibv_create_cq_ex(pair->context, &cq))
+							  : ibv_create_cq(pair->context, shape->cqe, NULL, pair->channel, 0);
 	MUST(end->cq);
 	struct ibv_qp_init_attr init = {.qp_type = shape->type,
 		.send_cq = end->cq,

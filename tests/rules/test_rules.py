@@ -182,3 +182,33 @@ def test_the_address_sanitizer_finds_the_use_of_memory_that_the_device_owns(
     assert f"in {program}" in ran.errors, ran
     ran = checked.command([str(sanitized_programs), program, "fixed"])
     assert ran.status == 0 and "AddressSanitizer" not in ran.errors, ran
+
+
+@pytest.mark.parametrize("program", ["send_buffer_modified", "recv_touched", "recv_read_early", "read_sink_touched"])
+def test_the_thread_sanitizer_finds_a_race_with_the_device(
+    checked: Checked, raced_programs: Path, program: str
+) -> None:
+    ran = checked.command([str(raced_programs), program, "broken"])
+    assert ran.status != 0 and "data race" in ran.errors and "'the RDMA device'" in ran.errors, ran
+    use, post = (part.split("\n\n")[0] for part in re.split(r"\n  Previous ", ran.errors, maxsplit=1))
+    assert f" {program} " in use and f" {program} " in post and "ibv_post_" in post, ran
+    ran = checked.command([str(raced_programs), program, "fixed"])
+    assert ran.status == 0 and "ThreadSanitizer" not in ran.errors, ran
+
+
+@pytest.mark.parametrize("options", [[], ["--check"]], ids=["alone", "checked"])
+@pytest.mark.parametrize("way", ["sent", "received", "receive", "shared", "extended", "unrelated"])
+def test_a_message_orders_two_threads_for_the_thread_sanitizer(
+    raced_messages: Path, way: str, options: list[str]
+) -> None:
+    words = ["setarch", "-R", VERBENA, "run", *options, "--", str(raced_messages), way]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert ("data race" in done.stderr) == (way == "unrelated"), done
+    assert (done.returncode == 0) == (way != "unrelated"), done
+
+
+def test_the_thread_sanitizer_says_nothing_of_threads_that_wait_for_each_other(
+    checked: Checked, raced_threads: Path
+) -> None:
+    ran = checked.command([str(raced_threads)])
+    assert ran.status == 0 and ran.findings == [] and "ThreadSanitizer" not in ran.errors, ran
