@@ -23,6 +23,10 @@ constexpr std::uint64_t held_every = 4;
 // The lines of a longer READ are fetched together.
 constexpr std::uint32_t early_bytes_max = 4096, line_size = 64;
 
+// One message of this number takes another receive than the oldest, among this many.
+constexpr std::uint64_t exchanged_every = 4;
+constexpr std::uint32_t receives_considered = 8;
+
 // The packet that this thread handles: which payload the copies of the transport come from.
 struct Arrival {
 	Adversary* adversary = nullptr;
@@ -197,6 +201,7 @@ bool Adversary::arrived(const transport::Outlet& from, const wire::Slot& slot, c
 		arrival = {this, payload, payload ? slot.length : 0, false, 0,
 			{qp->qpn, side, facts.response ? 0 : std::uint64_t{qp->msn}, identity}};
 		if (qp->type != QpType::rc || facts.response) return true;
+		if (facts.operation == Operation::send ? facts.first : facts.immediate) choose_receive(*qp, identity);
 		arrival.atomic = facts.operation == Operation::compare_swap || facts.operation == Operation::fetch_add;
 		if (!arrival.atomic && facts.operation != Operation::read_request) return true;
 		placement_.drain(qp->qpn, Side::responder);
@@ -206,6 +211,16 @@ bool Adversary::arrived(const transport::Outlet& from, const wire::Slot& slot, c
 	} catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): it is kind to this packet
 	}
 	return true;
+}
+
+// A message is about to take a receive. Its completion comes in the order of the messages, as ever.
+void Adversary::choose_receive(const QueuePair& qp, const Identity& identity) {
+	if (spec_.model != Model::loose || !qp.receive_queue || qp.receive) return;
+	const std::uint32_t candidates = std::min(qp.receive_queue->posted(), receives_considered);
+	const std::uint64_t bits = draw_for(Kind::receives, identity);
+	if (candidates < 2 || bits % exchanged_every != 1) return;
+	qp.receive_queue->exchange(1 + static_cast<std::uint32_t>(bits >> 8) % (candidates - 1));
+	decided_({.kind = Kind::receives, .qpn = qp.qpn});
 }
 
 // The next bytes at the address of this payload are others: inline data of the program's, for

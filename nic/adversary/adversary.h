@@ -10,6 +10,7 @@
 //   atomics    a remote atomic stores its result late, and overwrites what the processor stored
 //   datagrams  UD and UC packets are lost or overtaken
 //   connections  messages of a connection's set-up and end leave late
+//   receives   a message takes another one of the receives that are posted (under `loose`)
 // Completions and their events are in gate.h.
 //
 // Ordering points of a queue pair, at which all its earlier bytes are stored: a receive completes,
@@ -94,6 +95,7 @@ private:
 	bool begin_atomic(const std::uint64_t* at);  // true: its result is stored later
 	void end_atomic_later(std::uint64_t* at, std::uint64_t value);
 	bool keeps(const transport::QueuePair&, const wire::Slot&, const std::byte* payload, const wire::AddressPair&);
+	void choose_receive(const transport::QueuePair&, const Identity&);
 	void read_arrives(transport::QueuePair&, const wire::Slot&, std::uint64_t bits);
 	Parked* park(transport::QueuePair&, Kind, const Delay&);
 	void unpark(transport::QueuePair&);

@@ -8,6 +8,7 @@
 //   that takes several slots, because other queue pairs may use a shared queue in between.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -22,8 +23,8 @@
 
 namespace verbena::queues {
 
-// The producer calls prepare() and commit(); the consumer calls front(), prefetch(), pop(),
-// posted(), wait_for_producer(), clear() and limit_reached().
+// The producer calls prepare() and commit(); the consumer calls front(), prefetch(), exchange(),
+// pop(), posted(), wait_for_producer(), clear() and limit_reached().
 class alignas(64) ReceiveQueue : public CacheAligned {
 public:
 	ReceiveQueue(std::uint32_t entries, std::uint32_t segments_max)
@@ -55,6 +56,13 @@ public:
 		const std::uint32_t index = tail_.load(std::memory_order_relaxed) + ahead;
 		if (static_cast<std::int32_t>(head_.load(std::memory_order_acquire) - index) > 0)
 			verbena::prefetch(reinterpret_cast<const void*>(at(index)->segments()->address), 2 * cache_line);
+	}
+	// Puts the entry that is `ahead` places after the oldest in the place of the oldest, and that
+	// one in its place. Both are posted.
+	void exchange(std::uint32_t ahead) {
+		const std::uint32_t tail = tail_.load(std::memory_order_relaxed);
+		auto* const oldest = reinterpret_cast<std::byte*>(at(tail));
+		std::swap_ranges(oldest, oldest + stride_, reinterpret_cast<std::byte*>(at(tail + ahead)));
 	}
 	void pop() { tail_.store(tail_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 	// The number of entries that are committed and not popped.

@@ -54,6 +54,20 @@ TEST(ReceiveQueue, AListIsPreparedAheadAndCommittedAtOnce) {
 	EXPECT_EQ(queue.front(), nullptr);
 }
 
+TEST(ReceiveQueue, ExchangesTheOldestRequestWithALaterOneAcrossTheWrap) {
+	ReceiveQueue queue(4, 2);
+	std::uint64_t next = 0;
+	for (; next < 3; ++next, queue.pop()) post(queue, next);
+	for (; next < 6; ++next) post(queue, next);
+	queue.exchange(2);
+	for (const std::uint64_t id : {5, 4, 3}) {
+		EXPECT_EQ(queue.front()->wr_id, id);
+		EXPECT_EQ(queue.front()->segments()[1].address, id);
+		queue.pop();
+	}
+	EXPECT_EQ(queue.front(), nullptr);
+}
+
 TEST(ReceiveQueue, ClearForgetsWhatIsPosted) {
 	ReceiveQueue queue(4, 1);
 	for (std::uint64_t i = 0; i < 3; ++i) post(queue, i);

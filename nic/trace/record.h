@@ -74,6 +74,7 @@ enum class Unkindness : std::uint8_t {
 	events,
 	datagrams,
 	connections,  // messages that set up a connection or end it, and verbs
+	receives,  // receive requests that another one goes before
 	count
 };
 

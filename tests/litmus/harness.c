@@ -148,6 +148,7 @@ bool poll_once(struct side* s, enum queue on) {
 	struct ibv_wc wc;
 	if (!take(s->receive_cq[on], &wc)) return false;
 	s->immediate[on] = wc.imm_data;
+	s->receive[on] = wc.wr_id;
 	return true;
 }
 
@@ -159,7 +160,7 @@ void poll_receive(struct side* s, enum queue on) {
 
 static void post_receive(struct side* s, enum queue on) {
 	struct ibv_sge sge = {(uintptr_t)s->memory->received, 256, s->mr->lkey};
-	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+	struct ibv_recv_wr wr = {.wr_id = s->receives++, .sg_list = &sge, .num_sge = 1}, *bad;
 	if (ibv_post_recv(s->qp[on], &wr, &bad)) fail("ibv_post_recv");
 }
 

@@ -40,6 +40,7 @@ struct side {
 	int socket;
 	unsigned posted[queues], done[queues], order[queues], completions;
 	uint32_t immediate[queues];  /* the last message's that was received */
+	uint64_t receives, receive[queues];  /* posted so far; the number of the last completed one */
 	int round;
 	uint64_t r[registers], final[words];
 };

@@ -29,6 +29,14 @@ static void receive_two(struct side* s) {
 	poll_receive(s, q);
 }
 
+static void receive_two_places(struct side* s) {
+	for (int i = 0; i < 2; ++i) {
+		poll_receive(s, q);
+		s->r[i] = s->receive[q];
+	}
+}
+static bool later_place_first(SIDES) { return (void)first, second->r[0] > second->r[1]; }
+
 static void one_datagram(struct side* s) { send_word(s, ud, one, 1, 0); }
 static void receive_datagram(struct side* s) { receive_some(s, ud, 1); }
 static void two_datagrams(struct side* s) { send_two(s, ud); }
@@ -105,6 +113,7 @@ static bool later_queue_first(SIDES) { return (void)second, first->order[q2] < f
 
 const struct test others[] = {
 	{"L28", two_messages, receive_two, r0_is_2, 0, {[q] = 2}, 0},
+	{"receive-order", two_messages, receive_two_places, later_place_first, 0, {[q] = 2}, 0},
 	{"L33", put_into_region, end_region, changes_later, 0, {0}, 10},
 	{"L34", one_message, arm_after_completion, r0_is_0, 0, {[q] = 1}, 0},
 	{"event-late", one_message_later, arm_before_completion, r0_is_0, 0, {[q] = 1}, 0},

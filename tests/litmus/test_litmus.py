@@ -53,3 +53,8 @@ def test_kinds_that_are_left_out_do_nothing(program: Path) -> None:
     # A request that is held back lets those of another queue pair overtake it.
     seen = run(program, "1:tso:only=gather", ROUNDS, ["L1", "L8", "L12", "L24", "L25"])
     assert seen["L1"] > 0 and seen.total() == seen["L1"], seen
+
+
+def test_messages_take_another_receive_by_the_kind_receives_alone(program: Path) -> None:
+    seen = run(program, "1:loose:only=receives", ROUNDS, ["receive-order", "L8", "L28"])
+    assert seen["receive-order"] > 0 and seen.total() == seen["receive-order"], seen

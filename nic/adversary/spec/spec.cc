@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view models[] = {"tso", "iba", "loose"};
 constexpr std::string_view kinds[] = {
-	"placement", "gather", "reads", "atomics", "completions", "events", "datagrams", "connections"};
+	"placement", "gather", "reads", "atomics", "completions", "events", "datagrams", "connections", "receives"};
 static_assert(std::size(kinds) == kind_count);
 
 std::optional<std::uint64_t> seed_of(std::string_view text) {
@@ -25,12 +25,12 @@ std::optional<std::uint64_t> seed_of(std::string_view text) {
 	return seed;
 }
 
-std::optional<std::uint8_t> kinds_of(std::string_view text) {
-	std::uint8_t bits = 0;
+std::optional<std::uint16_t> kinds_of(std::string_view text) {
+	std::uint16_t bits = 0;
 	for (const std::string_view name : split(text, '+')) {
 		const auto* const at = std::ranges::find(kinds, name);
 		if (at == std::end(kinds)) return std::nullopt;
-		bits |= static_cast<std::uint8_t>(1u << (at - kinds));
+		bits |= static_cast<std::uint16_t>(1u << (at - kinds));
 	}
 	return bits;
 }
@@ -46,7 +46,7 @@ std::string_view set(Spec& spec, std::string_view word) {
 	const auto bits = kinds_of(word.substr(only.size()));
 	if (!bits)
 		return "names a kind that does not exist (placement, gather, reads, atomics, completions, events, datagrams, "
-			   "connections)";
+			   "connections, receives)";
 	spec.kinds = *bits;
 	return {};
 }
@@ -65,6 +65,8 @@ std::expected<Spec, Mistake> parse(std::string_view text) {
 		const std::string_view reason = set(spec, word);
 		if (!reason.empty()) return std::unexpected(Mistake{std::string(word), std::string(reason)});
 	}
+	if (spec.kinds == 1u << static_cast<unsigned>(Kind::receives) && spec.model != Model::loose)
+		return std::unexpected(Mistake{"only=receives", "does nothing without the model loose"});
 	return spec;
 }
 

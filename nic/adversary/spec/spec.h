@@ -24,17 +24,29 @@ namespace verbena::adversary {
 enum class Model : std::uint8_t {
 	tso,  // WRITEs of one queue pair become visible in order, as on the NICs of today
 	iba,  // only what the InfiniBand specification promises: the receiver of a completion sees all
-	loose,  // relaxed ordering: where WRITEs overlap, either may be the last
+	// All that a program may ask for: relaxed ordering, so that either of two WRITEs may be the
+	// last where they overlap; and out-of-order placement, so that a message may take any receive.
+	loose,
 };
 
 // The kinds of unkindness, each of which can be left out.
-enum class Kind : std::uint8_t { placement, gather, reads, atomics, completions, events, datagrams, connections };
-inline constexpr unsigned kind_count = 8;
+enum class Kind : std::uint8_t {
+	placement,
+	gather,
+	reads,
+	atomics,
+	completions,
+	events,
+	datagrams,
+	connections,
+	receives  // under `loose` only
+};
+inline constexpr unsigned kind_count = 9;
 
 struct Spec {
 	std::optional<std::uint64_t> seed;
 	Model model = Model::tso;
-	std::uint8_t kinds = (1u << kind_count) - 1;  // one bit for each Kind
+	std::uint16_t kinds = (1u << kind_count) - 1;  // one bit for each Kind
 
 	bool has(Kind kind) const { return kinds >> static_cast<unsigned>(kind) & 1; }
 };

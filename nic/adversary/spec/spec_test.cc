@@ -28,14 +28,15 @@ TEST(AdversarySpec, SeedModelAndKindsAreRead) {
 }
 
 TEST(AdversarySpec, TheTextOfASpecIsReadAsTheSameSpec) {
-	for (const char* text : {"0x2a:tso", "0x7:iba", "0x0:loose:only=placement", "0x1:tso:only=gather+events"})
+	for (const char* text :
+		{"0x2a:tso", "0x7:iba", "0x0:loose:only=placement", "0x1:tso:only=gather+events", "0x1:loose:only=receives"})
 		EXPECT_EQ(text_of(*parse(text)), text);
 }
 
 TEST(AdversarySpec, AWrongWordIsNamed) {
 	const std::pair<const char*, const char*> wrongs[] = {{"x", "x"}, {"7:", ""}, {"7:tsa", "tsa"}, {"-1", "-1"},
 		{"99999999999999999999", "99999999999999999999"}, {"7:only=", "only="}, {"7:tso:only=reads+", "only=reads+"},
-		{"0x", "0x"}, {"7:only=lies", "only=lies"}};
+		{"0x", "0x"}, {"7:only=lies", "only=lies"}, {"7:iba:only=receives", "only=receives"}};
 	for (const auto& [text, word] : wrongs) {
 		const auto spec = parse(text);
 		ASSERT_FALSE(spec) << text;

@@ -104,7 +104,7 @@ std::string fault_text(const Record& r) {
 }
 
 constexpr std::string_view unkind_names[] = {
-	"placement", "gather", "reads", "atomics", "completions", "events", "datagrams", "connections"};
+	"placement", "gather", "reads", "atomics", "completions", "events", "datagrams", "connections", "receives"};
 static_assert(std::size(unkind_names) == static_cast<std::size_t>(Unkindness::count));
 
 std::string_view unkind_name(std::uint8_t code) { return code < std::size(unkind_names) ? unkind_names[code] : "?"; }
@@ -113,6 +113,7 @@ std::string unkind_text(const Record& r) {
 	std::string text = r.qpn ? fmt::format("qp 0x{:x} ", r.qpn) : std::string();
 	text += fmt::format("adversary {}: ", unkind_name(r.code));
 	const bool event = r.code == static_cast<std::uint8_t>(Unkindness::events);
+	if (r.code == static_cast<std::uint8_t>(Unkindness::receives)) return text + "a later receive goes first";
 	if (r.address == 0 && r.number == 0) return text + (event ? "an event for nothing" : "lost");
 	text += "holds back";
 	if (r.length) text += fmt::format(" {} bytes", r.length);
