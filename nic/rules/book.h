@@ -156,6 +156,8 @@ public:
 		std::uint32_t qpn, std::uint64_t address, std::uint64_t before, std::uint64_t after, Nanoseconds now);
 	// A request is about memory of a region that is not mapped.
 	void memory_is_gone(std::uint32_t qpn, std::uint32_t rkey, std::uint64_t address);
+	// A request is about memory of a region, which is mapped.
+	void memory_is_used(std::uint32_t qpn, std::uint32_t rkey, std::uint64_t address, std::uint64_t length);
 	// A peer has used a key that gives it no right.
 	void wrong_key(std::uint32_t qpn, std::uint32_t key);
 	// The queue pair has answered by an RNR NAK.
@@ -188,6 +190,10 @@ private:
 	// program.
 	void lend(const std::vector<queues::Segment>&) const;
 	void give_back(const std::vector<queues::Segment>&) const;
+	// Reports memory that was mapped anew since it was registered, once for each region.
+	void check_mapping(Region&, const queues::Segment&, const std::string& user);
+	void check_mappings(const std::vector<queues::Segment>&, const std::string& user);
+	void check_older_regions(const RegionFacts&, Site);
 	// The device may access the memory until the Use ends, for the program's thread sanitizer.
 	DeviceThreads::Use watch(DeviceThreads::Access, const std::vector<queues::Segment>&, Site posted_at);
 	bool is_registered(const queues::Segment&) const;

@@ -145,6 +145,14 @@ void Book::memory_is_gone(std::uint32_t qpn, std::uint32_t rkey, std::uint64_t a
 					qpn, address, rkey));
 }
 
+void Book::memory_is_used(std::uint32_t qpn, std::uint32_t rkey, std::uint64_t address, std::uint64_t length) {
+	const std::lock_guard lock(mutex_);
+	for (auto& [handle, region] : regions_)
+		if (region.facts.rkey == rkey)
+			check_mapping(
+				region, {address, static_cast<std::uint32_t>(length), 0}, text("the peer of QP 0x%x uses", qpn));
+}
+
 void Book::receiver_not_ready(std::uint32_t qpn) {
 	const std::lock_guard lock(mutex_);
 	const QueuePair* const qp = find_by_number(qpn);

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include "nic/rules/book.h"
+#include "nic/rules/mapping_mark.h"
 #include "nic/rules/names.h"
 
 namespace verbena::rules {
@@ -112,7 +113,8 @@ void Book::destroyed(Kind kind, Handle handle) {
 void Book::registered(Handle mr, const RegionFacts& facts, Site site) {
 	{
 		const std::lock_guard lock(mutex_);
-		regions_.insert_or_assign(mr, Region{facts, site});
+		check_older_regions(facts, site);
+		regions_.insert_or_assign(mr, Region{facts, site, mark_mapping(facts.begin, facts.length)});
 		lkeys_.insert_or_assign(facts.lkey, mr);
 		if (facts.access & IBV_ACCESS_REMOTE_ATOMIC && !atomic_right_) atomic_right_ = site;
 	}

@@ -6,11 +6,6 @@
 #include "nic/rules/names.h"
 
 namespace verbena::rules {
-namespace {
-
-using queues::Segment;
-
-}  // namespace
 
 // A program that asks for less afterwards is right.
 void Book::queue_pair_refused(const QueuePairFacts& facts, int error, Site site) {

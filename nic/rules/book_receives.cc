@@ -158,6 +158,7 @@ void Book::receives_posted(Handle queue, std::span<const ReceiveFacts> requests,
 			.digest = {},
 			.shared_until = {}};
 		check_receive(queue, next);
+		check_mappings(next.segments, text("the receive with wr_id %" PRIu64 " uses", next.wr_id));
 		if (!device_may_change(next.segments)) next.digest = digest_of(next.segments);
 		lend(next.segments);
 		next.use = watch(DeviceThreads::Access::writes, next.segments, caller.site);

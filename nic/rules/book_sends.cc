@@ -139,6 +139,7 @@ void Book::sends_posted(Handle handle, std::span<const SendFacts> requests, cons
 			.signaled = qp->facts.signal_all || facts.flags & queues::send_signaled,
 			.is_inline = is_inline};
 		check_send(*qp, next, facts.flags, caller);
+		if (!is_inline) check_mappings(next.segments, request_name(next.opcode, next.wr_id) + " uses");
 		// A datagram is sent once, so a program may take the peer's answer as the end of an
 		// unsignaled one.
 		if (!is_inline && !next.reads() && (next.signaled || qp->facts.type != IBV_QPT_UD))

@@ -32,6 +32,7 @@ struct Object {
 struct Region {
 	RegionFacts facts;
 	Site made;
+	bool marked = false;  // mapping_mark.h
 };
 
 // A region that was deregistered.

@@ -21,6 +21,8 @@ enum class Rule : std::uint8_t {
 	mr_dereg_in_flight,
 	mr_dereg_advertised,
 	mem_freed_while_registered,
+	mem_remapped_while_registered,
+	mr_overlap_stale_cache,
 	mw_mr_order,
 	pd_destroy_order,
 	ah_destroy_in_flight,

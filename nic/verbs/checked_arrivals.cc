@@ -49,6 +49,7 @@ std::byte* CheckedArrivals::find(
 			checked()->memory_is_gone(qp.qpn, key, reinterpret_cast<std::uint64_t>(at + offset));
 			return nullptr;
 		}
+	if (length) checked()->memory_is_used(qp.qpn, key, reinterpret_cast<std::uint64_t>(at), length);
 	return at;
 }
 

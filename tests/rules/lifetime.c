@@ -46,6 +46,37 @@ static void mem_freed_while_registered(bool fixed) {
 	end_pair(&pair);
 }
 
+// A region whose memory was mapped anew at the same address, or that was deregistered before that.
+static struct ibv_mr *map_again(struct pair *pair, bool deregistered) {
+	struct ibv_mr *mr = map_region(pair, 65536);
+	void *const memory = mr->addr;
+	if (deregistered) MUST(ibv_dereg_mr(mr) == 0);
+	MUST(munmap(memory, 65536) == 0);
+	MUST(mmap(memory, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
+		memory);
+	return deregistered ? ibv_reg_mr(pair->pd, memory, 65536, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) : mr;
+}
+
+static void mem_remapped_while_registered(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct ibv_mr *mr = map_again(&pair, fixed);
+	struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0);
+	wr->wr.rdma.remote_addr = (uintptr_t)mr->addr;
+	wr->wr.rdma.rkey = mr->rkey;
+	MUST(post(pair.a.qp, wr) == 0);
+	MUST(await(pair.a.cq) == IBV_WC_SUCCESS);
+	MUST(ibv_dereg_mr(mr) == 0);
+	end_pair(&pair);
+}
+
+static void mr_overlap_stale_cache(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct ibv_mr *older = map_again(&pair, fixed);
+	struct ibv_mr *newer = ibv_reg_mr(pair.pd, older->addr, 65536, IBV_ACCESS_LOCAL_WRITE);
+	MUST(newer && ibv_dereg_mr(newer) == 0 && ibv_dereg_mr(older) == 0);
+	end_pair(&pair);
+}
+
 static void mw_mr_order(bool fixed) {
 	struct pair pair = make_pair(&usual);
 	struct ibv_mw *window = ibv_alloc_mw(pair.pd, IBV_MW_TYPE_1);
@@ -230,6 +261,7 @@ static void cm_destroy_order(bool fixed) {
 
 const struct program lifetime[] = {
 	PROGRAM(mr_dereg_in_flight), PROGRAM(mr_dereg_advertised), PROGRAM(mem_freed_while_registered),
+	PROGRAM(mem_remapped_while_registered), PROGRAM(mr_overlap_stale_cache),
 	PROGRAM(mw_mr_order), PROGRAM(pd_destroy_order), PROGRAM(ah_destroy_in_flight),
 	PROGRAM(ack_missing), PROGRAM(ack_wrong_cq), PROGRAM(qp_destroy_with_work),
 	PROGRAM(srq_qp_no_last_wqe), PROGRAM(event_after_destroy_thread), PROGRAM(use_after_destroy),
