@@ -60,10 +60,10 @@ struct Look {
 // A server's own key.
 class Registration {
 public:
-	// Writes the key and returns. A thread renews the lease and looks at the members four times in
-	// `lease_seconds`, and passes each look to `looked`. If the key was deleted, it is written
-	// again; a key of this name that another process has written is left alone. The destructor
-	// withdraws the key at once, if etcd answers; after a crash it ends with its lease.
+	// Writes the key and returns. A thread renews the lease and looks at the members almost four
+	// times in `lease_seconds`, and passes each look to `looked`. If the key was deleted, it is
+	// written again; a key of this name that another process has written is left alone. The
+	// destructor withdraws the key at once, if etcd answers; after a crash it ends with its lease.
 	// `complain` gets one sentence when looks begin to fail, when they work again, and when another
 	// member of etcd takes over. Each member has a quarter of `lease_seconds` for an answer.
 	static std::expected<std::unique_ptr<Registration>, std::string> make(const EtcdPrefix& where,

@@ -21,7 +21,9 @@ void Ownership::lapse() {
 }
 
 // A look that is handled before the right has ended leaves no gap: a server that joined after the
-// look before waits at least until the end of this right, so it has not answered yet.
+// look before waits at least until the end of this right, so it has not answered yet. If it has
+// left again before this look, it will not answer, because handle_time() wants a look after its
+// wait.
 void Ownership::handle_look(const Look& look, Nanoseconds now) {
 	if (now >= until_) lapse();
 	const std::size_t owned_before = owned_;
@@ -34,9 +36,14 @@ void Ownership::handle_look(const Look& look, Nanoseconds now) {
 		}
 	}
 	if (owned_ < owned_before) ++sweep_;
+	asked_ = std::max(asked_, look.asked);
 	until_ = std::max(until_, look.asked + right_);
 }
 
+// The wait ends by a look that was asked after it. Since an earlier one this server may have left
+// the list, and another one that has never seen it there goes on with a new right. A server that
+// has not seen this one in the list by the time of such a look has had no look for the whole wait,
+// so its right has ended.
 bool Ownership::handle_time(Nanoseconds now) {
 	if (now >= until_) {
 		lapse();
@@ -45,7 +52,7 @@ bool Ownership::handle_time(Nanoseconds now) {
 	if (waiting_ == 0 || sweeping()) return false;
 	const std::size_t before = owned_;
 	for (Nanoseconds& since : since_)
-		if (since != never && since != 0 && since <= now) {
+		if (since != never && since != 0 && since <= asked_) {
 			since = 0;
 			++owned_;
 			--waiting_;

@@ -6,7 +6,8 @@
 //
 // A look is one request that renews this server's etcd lease and reads the list of members, in this
 // order. From before a look, the server has the right to answer for as long as its lease lasts.
-// Another server that sees a later list answers for none of its slots until this right has ended.
+// Another server that sees a later list answers for none of its slots until this right has ended,
+// and until a look that began after that has shown that it is still in the list.
 //
 //     ownership.handle_look(look, now);   // on each look that etcd has answered
 //     ownership.handle_time(now);         // about a hundred times a second
@@ -84,7 +85,7 @@ private:
 	void lapse();
 
 	Nanoseconds right_;
-	Nanoseconds until_ = 0;
+	Nanoseconds until_ = 0, asked_ = 0;  // asked_: of the last look
 	// For each slot: 0, this server is the owner; never, another one is; otherwise the time until
 	// which it waits.
 	std::array<Nanoseconds, slot_count> since_{};

@@ -41,10 +41,26 @@ TEST(Ownership, AServerAnswersForNothingBeforeItsFirstLook) {
 TEST(Ownership, ANewOwnerWaitsAsLongAsAnotherServerMayAnswer) {
 	Ownership ownership(lease);
 	for (Nanoseconds at = start; at <= start + 900 * ms; at += 300 * ms) ownership.handle_look(look(at), at + ms);
-	EXPECT_FALSE(ownership.handle_time(start + 1001 * ms));
-	EXPECT_EQ(ownership.standing(7, start + 1001 * ms), Standing::waiting);
-	EXPECT_TRUE(ownership.handle_time(start + 1010 * ms));
-	EXPECT_EQ(ownership.standing(7, start + 1010 * ms), Standing::owner);
+	ownership.handle_look(look(start + 1001 * ms), start + 1002 * ms);
+	EXPECT_FALSE(ownership.handle_time(start + 1003 * ms));
+	EXPECT_EQ(ownership.standing(7, start + 1003 * ms), Standing::waiting);
+	ownership.handle_look(look(start + 1010 * ms), start + 1011 * ms);
+	EXPECT_TRUE(ownership.handle_time(start + 1012 * ms));
+	EXPECT_EQ(ownership.standing(7, start + 1012 * ms), Standing::owner);
+}
+
+// Regression: a server had joined and left between two looks of the owner, which never saw it. It
+// still had a right when its wait was over, and there were two owners.
+TEST(Ownership, AServerThatHasLeftSinceItsLastLookDoesNotBecomeTheOwner) {
+	Ownership owner = owner_of_all(), joined(lease);
+	joined.handle_look(look(start + 1210 * ms), start + 1211 * ms);
+	joined.handle_look(look(start + 1900 * ms), start + 1901 * ms);
+	owner.handle_look(look(start + 2000 * ms), start + 2001 * ms);  // the other one has left
+	for (Nanoseconds now = start + 2002 * ms; now < start + 3100 * ms; now += ms) {
+		joined.handle_time(now);
+		owner.handle_time(now);
+		ASSERT_NE(joined.standing(7, now), Standing::owner);
+	}
 }
 
 TEST(Ownership, TheRightCountsFromBeforeTheRequest) {
