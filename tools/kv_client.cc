@@ -341,11 +341,9 @@ int main(int argc, char** argv) {
 		"missing);\n"
 		"CAS prints the new one. SCAN prints all keys, SCAN prefix those that begin with it, each at least once.\n"
 		"WATCH key prints what happens to a key, until it is interrupted: set, deleted, expired or evicted, with the\n"
-		"version and the key; look-again if events may have been missed, and at the begin. PWATCH prefix does so for "
-	    "all\n"
-		"keys that begin with it. INFO prints facts of each server: keys, memory, requests and more. A line that "
-	    "fails\n"
-		"is reported with its number, and the next ones are executed.\n"
+		"version and the key; look-again if events may have been missed, and at the begin. PWATCH prefix does so for\n"
+		"all keys that begin with it. INFO prints facts of each server: keys, memory, requests and more. A line that\n"
+		"fails is reported with its number, and the next ones are executed.\n"
 		"Exit codes: 0 success, 1 a line failed or the server is not reachable, 2 wrong usage.");
 	app.add_option("server", options.server,
 		   "HOST[:PORT] of a kv_server, a comma-separated list of servers that share the keys, or "

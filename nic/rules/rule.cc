@@ -29,13 +29,11 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 	{Rule::mem_remapped_while_registered,
 		{"mem-remapped-while-registered", error,
 			"memory must stay mapped as long as it is registered: a device that has pinned the old pages goes on to "
-            "use "
-			"them, and not those that are mapped at their address now (ibv_reg_mr(3))"}},
+			"use them, and not those that are mapped at their address now (ibv_reg_mr(3))"}},
 	{Rule::mr_overlap_stale_cache,
 		{"mr-overlap-stale-cache", advice,
 			"a cache of registrations must forget a region when its memory is unmapped; a device that has pinned the "
-            "old "
-			"pages would use them by the keys of the old region (ibv_reg_mr(3))"}},
+			"old pages would use them by the keys of the old region (ibv_reg_mr(3))"}},
 	{Rule::mw_mr_order,
 		{"mw-mr-order", error,
 			"a region cannot be deregistered while a memory window is bound to it, and the call fails "
