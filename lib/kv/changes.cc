@@ -104,7 +104,7 @@ void Changes::wait() {
 
 bool Changes::expire() {
 	return store_.expire(loop_.now(), expired_at_once, [&](Value value) {
-		if (journal_ == nullptr) return store_.end(std::move(value));
+		if (journal_ == nullptr) return store_.end(value);
 		store_.accept_end(std::move(value));
 		wait();
 	});
