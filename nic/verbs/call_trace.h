@@ -75,6 +75,8 @@ void describe_arguments(CallText&, ibv_pd*, void* address, std::size_t length, s
 template <class Argument> void describe_argument(CallText& text, const Argument& argument) {
 	if constexpr (std::is_integral_v<Argument> || std::is_enum_v<Argument>)
 		text.append("%lld", static_cast<long long>(argument));
+	else if constexpr (std::is_pointer_v<std::remove_pointer_t<Argument>>)
+		describe(text, static_cast<const void*>(argument));  // an output
 	else describe(text, argument);
 }
 
