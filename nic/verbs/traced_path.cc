@@ -14,7 +14,6 @@ namespace verbena::verbs {
 namespace {
 
 using trace::Kind;
-using trace::Record;
 
 void write_post(const SoftQp& sqp, const ibv_send_wr& wr, Nanoseconds now, int error) {
 	std::uint32_t length = 0;
