@@ -56,6 +56,7 @@ public:
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			if (getppid() != parent) _exit(failed);
 			const int input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+			if (input < 0) _exit(failed);
 			dup2(input, STDIN_FILENO);
 			dup2(output_.get(), STDOUT_FILENO);
 			dup2(output_.get(), STDERR_FILENO);
