@@ -152,7 +152,7 @@ Done leave_namespace() {
 int socket_at(const char* text) {
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	const sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(wire_port), .sin_addr = {inet_addr(text)}};
-	if (fd >= 0) bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+	if (fd >= 0) static_cast<void>(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address));
 	return fd;
 }
 
