@@ -20,19 +20,8 @@ using rules::Caller;
 using rules::ReceiveFacts;
 using rules::SendFacts;
 
-// The functions of the tables before. All contexts have the same.
-struct Before {
-	std::atomic<int (*)(ibv_qp*, ibv_send_wr*, ibv_send_wr**)> post_send;
-	std::atomic<int (*)(ibv_qp*, ibv_recv_wr*, ibv_recv_wr**)> post_recv;
-	std::atomic<int (*)(ibv_srq*, ibv_recv_wr*, ibv_recv_wr**)> post_srq_recv;
-	std::atomic<int (*)(ibv_cq*, int, ibv_wc*)> poll_cq;
-	std::atomic<int (*)(ibv_cq*, int)> req_notify_cq;
-	std::atomic<void (*)(ibv_qp_ex*)> start_post, abort_post;
-	std::atomic<int (*)(ibv_qp_ex*)> complete_post;
-	std::atomic<int (*)(ibv_cq_ex*, ibv_poll_cq_attr*)> start_poll;
-	std::atomic<int (*)(ibv_cq_ex*)> next_poll;
-};
-constinit Before before{};
+// All objects have the same.
+constinit ReplacedFunctions before{};
 
 template <class Act> void quietly(Act&& act) noexcept {
 	const int kept = errno;

@@ -53,8 +53,8 @@ void fill_operations(SoftContext& context) {
 	ops.post_send = post_send;
 	ops.post_recv = post_recv;
 	ops.post_srq_recv = post_srq_recv;
-	order_data_path(ops);
 	trace_data_path(ops);
+	order_data_path(ops);
 	adverse_data_path(ops);
 	check_data_path(ops);
 	ops.alloc_mw = guarded<alloc_mw>;

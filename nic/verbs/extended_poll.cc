@@ -73,8 +73,8 @@ void fill_extended_poll(SoftCq& cq) {
 	// The time at which the program reads the completion: completions carry no time stamp.
 	q.read_completion_ts = [](ibv_cq_ex*) { return clock_ns(CLOCK_MONOTONIC); };
 	q.read_completion_wallclock_ns = [](ibv_cq_ex*) { return clock_ns(CLOCK_REALTIME); };
-	order_extended_poll(cq);
 	trace_extended_poll(cq);
+	order_extended_poll(cq);
 	adverse_extended_poll(cq);
 	check_extended_poll(cq);
 }

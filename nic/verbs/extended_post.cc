@@ -211,8 +211,8 @@ void fill_extended_post(SoftQp& sqp) {
 	q.wr_start = start;
 	q.wr_complete = complete;
 	q.wr_abort = abort_build;
-	order_extended_post(sqp);
 	trace_extended_post(sqp);
+	order_extended_post(sqp);
 	adverse_extended_post(sqp);
 	check_extended_post(sqp);
 }

@@ -13,7 +13,8 @@
 
 namespace verbena::verbs {
 
-// Replaces the functions in the tables, if the program has the thread sanitizer.
+// Replaces the functions in the tables, if the program has the thread sanitizer. Call it after
+// those of a trace, which call the functions of objects.h and not those in the table.
 void order_data_path(ibv_context_ops&);
 void order_extended_post(SoftQp&);
 void order_extended_poll(SoftCq&);

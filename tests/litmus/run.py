@@ -32,8 +32,8 @@ def with_counts(text: str, seen: dict[str, Counter[str]], rounds: int) -> str:
 
 def counted(rounds: int) -> str:
     return (
-        "The last column counts the rounds in which the outcome was seen, in the last `tests/litmus/run.py`: "
-        f"{rounds:,} rounds a model,\nand a tenth of them for L33."
+        "The last column counts the rounds in which the outcome was seen, in the last `tests/litmus/run.py`:\n"
+        f"{rounds:,} rounds a model, and a tenth of them for L33."
     )
 
 

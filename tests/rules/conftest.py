@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the tests of `verbena run --check`. A test fails if a program is not done in time."""
 
+import functools
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,18 +35,15 @@ def sanitized_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def raced_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled("programs", tmp_path_factory.mktemp("raced"), "-fsanitize=thread")
+def raced(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that builds one of SOURCES with the thread sanitizer, once."""
+    folder = tmp_path_factory.mktemp("raced")
 
+    @functools.cache
+    def build(name: str) -> Path:
+        return compiled(name, folder, "-fsanitize=thread")
 
-@pytest.fixture(scope="session")
-def raced_threads(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled("threads", tmp_path_factory.mktemp("raced"), "-fsanitize=thread")
-
-
-@pytest.fixture(scope="session")
-def raced_messages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled("messages", tmp_path_factory.mktemp("raced"), "-fsanitize=thread")
+    return build
 
 
 @pytest.fixture

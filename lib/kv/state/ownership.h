@@ -86,8 +86,8 @@ private:
 
 	Nanoseconds right_;
 	Nanoseconds until_ = 0, asked_ = 0;  // asked_: of the last look
-	// For each slot: 0, this server is the owner; never, another one is; otherwise the time until
-	// which it waits.
+	// For each slot: 0, this server is the owner; never, another one is; otherwise the time before
+	// which no look ends its wait.
 	std::array<Nanoseconds, slot_count> since_{};
 	std::size_t owned_ = 0, waiting_ = 0;
 	std::uint64_t sweep_ = 0, swept_ = 0;
