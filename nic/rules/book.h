@@ -33,6 +33,7 @@
 #include "nic/rules/device_threads.h"
 #include "nic/rules/facts.h"
 #include "nic/rules/findings.h"
+#include "nic/rules/given_back.h"
 #include "nic/rules/records.h"
 #include "nic/rules/sanitizer.h"
 #include "nic/rules/thread_sanitizer.h"
@@ -57,6 +58,8 @@ public:
 	void destroyed(Kind, Handle);
 
 	void registered(Handle mr, const RegionFacts&, Site);
+	// Takes no lock and allocates nothing: the thread may be inside of an allocator.
+	void gives_back(std::uint64_t begin, std::uint64_t end) noexcept { given_back_.note(begin, end); }
 	void region_refused(unsigned access, Site);
 	void deregisters(Handle mr, Site);
 	// The call has failed: windows are bound.
@@ -158,6 +161,12 @@ public:
 	void memory_is_gone(std::uint32_t qpn, std::uint32_t rkey, std::uint64_t address);
 	// A request is about memory of a region, which is mapped.
 	void memory_is_used(std::uint32_t qpn, std::uint32_t rkey, std::uint64_t address, std::uint64_t length);
+	// Whether it is worth to look for threads that read the memory of a WRITE while it arrives.
+	bool wants_polled_writes() const { return findings_.wants(Rule::poll_memory_write); }
+	// A thread has accessed the memory of a WRITE `count` times while it arrived. `next`: the
+	// address behind such an instruction, or 0.
+	void write_is_polled(
+		std::uint32_t qpn, std::uint64_t address, std::uint64_t length, std::uint64_t count, std::uintptr_t next);
 	// A peer has used a key that gives it no right.
 	void wrong_key(std::uint32_t qpn, std::uint32_t key);
 	// The queue pair has answered by an RNR NAK.
@@ -190,9 +199,11 @@ private:
 	// program.
 	void lend(const std::vector<queues::Segment>&) const;
 	void give_back(const std::vector<queues::Segment>&) const;
-	// Reports memory that was mapped anew since it was registered, once for each region.
+	// Reports memory that was mapped anew or given back since it was registered, once for each
+	// region.
 	void check_mapping(Region&, const queues::Segment&, const std::string& user);
 	void check_mappings(const std::vector<queues::Segment>&, const std::string& user);
+	void read_given_back();
 	void check_older_regions(const RegionFacts&, Site);
 	// The device may access the memory until the Use ends, for the program's thread sanitizer.
 	DeviceThreads::Use watch(DeviceThreads::Access, const std::vector<queues::Segment>&, Site posted_at);
@@ -203,6 +214,7 @@ private:
 	void check_order(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);
 	void check_receive(Handle queue, const OpenReceive&);
 	void check_read_sink(const QueuePair&, const OpenSend&, const Caller&);
+	void check_lkeys(QueuePair&, const OpenSend& next, Site);
 	void report_if_given_up(const QueuePair&);
 	// The device may change this memory.
 	void forget_digests(const std::vector<queues::Segment>&);
@@ -229,6 +241,7 @@ private:
 	std::unordered_map<Handle, Object> objects_;
 	std::unordered_map<Handle, Region> regions_;
 	std::unordered_map<std::uint32_t, Handle> lkeys_;
+	GivenBack given_back_;
 	std::deque<Retired> retired_;  // the last ones
 	std::unordered_map<Handle, Ghost> ghosts_;
 	std::unordered_map<Handle, QueuePair> queue_pairs_;

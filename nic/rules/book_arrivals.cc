@@ -153,6 +153,19 @@ void Book::memory_is_used(std::uint32_t qpn, std::uint32_t rkey, std::uint64_t a
 				region, {address, static_cast<std::uint32_t>(length), 0}, text("the peer of QP 0x%x uses", qpn));
 }
 
+void Book::write_is_polled(
+	std::uint32_t qpn, std::uint64_t address, std::uint64_t length, std::uint64_t count, std::uintptr_t next) {
+	const std::lock_guard lock(mutex_);
+	const Site made = made_at(qpn);
+	const Site access = next ? findings_.sites().of_instruction(next) : made;
+	if (!access) return;
+	findings_.report(Rule::poll_memory_write, access,
+		text("while a WRITE by the peer of QP 0x%x to %s arrived, a thread accessed a word of this memory %" PRIu64
+			 " times and more, here and perhaps elsewhere",
+			qpn, range_name(address, length).c_str(), count),
+		{{text("QP 0x%x was made here", qpn), made}});
+}
+
 void Book::receiver_not_ready(std::uint32_t qpn) {
 	const std::lock_guard lock(mutex_);
 	const QueuePair* const qp = find_by_number(qpn);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The book's regions whose memory was mapped anew.
+// The book's regions whose memory was mapped anew or given back.
 #include <algorithm>
 #include <cinttypes>
 
@@ -14,10 +14,23 @@ namespace {
 // By its first and its last byte.
 bool is_replaced(std::uint64_t begin, std::uint64_t end) { return lacks_mark(begin) || lacks_mark(end - 1); }
 
+constexpr std::size_t ranges_max = 64;  // that are kept of a region
+
 }  // namespace
 
 void Book::check_mapping(Region& region, const queues::Segment& used, const std::string& user) {
-	if (!region.marked || !used.length || !is_replaced(used.address, used.address + used.length)) return;
+	if (!region.marked || !used.length) return;
+	read_given_back();
+	const auto gone = std::ranges::find_if(region.given_back,
+		[&](const Range& range) { return overlap(range.begin, range.end - range.begin, used.address, used.length); });
+	if (gone != region.given_back.end()) {
+		region.marked = false;
+		return findings_.report(Rule::mem_given_back_while_registered, region.made,
+			text("%s the memory %s of a region, and the program has given %s back since the registration", user.c_str(),
+				range_name(used.address, used.length).c_str(),
+				range_name(gone->begin, gone->end - gone->begin).c_str()));
+	}
+	if (!is_replaced(used.address, used.address + used.length)) return;
 	region.marked = false;
 	findings_.report(Rule::mem_remapped_while_registered, region.made,
 		text("%s the memory %s of a region, which was unmapped and mapped again since the registration", user.c_str(),
@@ -27,6 +40,18 @@ void Book::check_mapping(Region& region, const queues::Segment& used, const std:
 void Book::check_mappings(const std::vector<queues::Segment>& segments, const std::string& user) {
 	for (const queues::Segment& segment : segments)
 		if (is_registered(segment)) check_mapping(regions_.at(lkeys_.at(segment.lkey)), segment, user);
+}
+
+// Pages of a file in memory stay the same, and a region of those has no mark.
+void Book::read_given_back() {
+	given_back_.take([this](std::uint64_t begin, std::uint64_t end) {
+		for (auto& [handle, region] : regions_) {
+			const Range part{
+				std::max(begin, region.facts.begin), std::min(end, region.facts.begin + region.facts.length)};
+			if (region.marked && part.begin < part.end && region.given_back.size() < ranges_max)
+				region.given_back.push_back(part);
+		}
+	});
 }
 
 void Book::check_older_regions(const RegionFacts& made, Site site) {

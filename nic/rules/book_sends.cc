@@ -109,6 +109,21 @@ void Book::check_read_sink(const QueuePair& qp, const OpenSend& next, const Call
 	}
 }
 
+void Book::check_lkeys(QueuePair& qp, const OpenSend& next, Site site) {
+	for (const Segment& segment : next.segments) {
+		if (!segment.length || lkeys_.contains(segment.lkey)) continue;
+		const std::string name = request_name(next.opcode, next.wr_id);
+		if (next.is_inline) qp.strange_inline = {segment.lkey, name, site};
+		else if (qp.strange_inline && qp.strange_inline->lkey == segment.lkey)
+			findings_.report(Rule::inline_lkey_trust, site,
+				text("%s on QP 0x%x is not inline and has the lkey 0x%x, which no region has; an earlier request with "
+					 "it "
+					 "was inline",
+					name.c_str(), qp.facts.qpn, segment.lkey),
+				{{qp.strange_inline->request + ", inline, was posted here", qp.strange_inline->site}});
+	}
+}
+
 void Book::check_overrun(const QueuePair& qp, Handle handle, const Caller& caller) {
 	const auto found = completion_queues_.find(handle);
 	if (found == completion_queues_.end()) return;
@@ -139,6 +154,7 @@ void Book::sends_posted(Handle handle, std::span<const SendFacts> requests, cons
 			.signaled = qp->facts.signal_all || facts.flags & queues::send_signaled,
 			.is_inline = is_inline};
 		check_send(*qp, next, facts.flags, caller);
+		check_lkeys(*qp, next, caller.site);
 		if (!is_inline) check_mappings(next.segments, request_name(next.opcode, next.wr_id) + " uses");
 		// A datagram is sent once, so a program may take the peer's answer as the end of an
 		// unsignaled one.

@@ -64,6 +64,13 @@ Site Sites::of_return(std::uintptr_t return_address) {
 	return add(return_address, stack_here());
 }
 
+Site Sites::of_instruction(std::uintptr_t next) {
+	if (is_ours(next)) return 0;
+	Stack stack;
+	stack.frames[stack.depth++] = next;
+	return add(next, stack);
+}
+
 Site Sites::here() {
 	const Stack stack = stack_here();
 	return add(hash_of(stack.all()), stack);

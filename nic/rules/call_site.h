@@ -36,6 +36,9 @@ class Sites {
 public:
 	// The site of a call that returns to this address.
 	Site of_return(std::uintptr_t return_address);
+	// The site of an instruction alone, by the address behind it. 0 if it is in the library that
+	// contains this function.
+	Site of_instruction(std::uintptr_t next);
 	// The site of the whole stack.
 	Site here();
 	Stack stack_of(Site) const;  // empty for a site that is not known

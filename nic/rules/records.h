@@ -29,10 +29,16 @@ struct Object {
 	std::string user;  // that was the reason
 };
 
+// The bytes [begin, end).
+struct Range {
+	std::uint64_t begin, end;
+};
+
 struct Region {
 	RegionFacts facts;
 	Site made;
 	bool marked = false;  // mapping_mark.h
+	std::vector<Range> given_back;
 };
 
 // A region that was deregistered.
@@ -89,6 +95,12 @@ struct GivenUp {
 	Site site, oldest;  // the post, and that of the oldest open request
 };
 
+struct StrangeInline {
+	std::uint32_t lkey;
+	std::string request;  // its name
+	Site site;
+};
+
 struct QueuePair {
 	Handle handle;
 	QueuePairFacts facts;
@@ -103,6 +115,8 @@ struct QueuePair {
 	std::optional<FailedPost> failed;
 	// A post found no place, and the program has neither posted nor got a completion since.
 	std::optional<GivenUp> gave_up;
+	// The last inline request with an lkey that no region has.
+	std::optional<StrangeInline> strange_inline;
 	std::optional<pthread_t> builder;  // the thread between ibv_wr_start and ibv_wr_complete
 };
 

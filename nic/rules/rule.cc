@@ -30,6 +30,10 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"mem-remapped-while-registered", error,
 			"memory must stay mapped as long as it is registered: a device that has pinned the old pages goes on to "
 			"use them, and not those that are mapped at their address now (ibv_reg_mr(3))"}},
+	{Rule::mem_given_back_while_registered,
+		{"mem-given-back-while-registered", error,
+			"the pages of a region must stay as long as it is registered: a device that has pinned them goes on to use "
+			"them, and not the new ones that the program gets (ibv_reg_mr(3), madvise(2))"}},
 	{Rule::mr_overlap_stale_cache,
 		{"mr-overlap-stale-cache", advice,
 			"a cache of registrations must forget a region when its memory is unmapped; a device that has pinned the "
@@ -163,6 +167,11 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 			"returned (ibv_create_qp(3))"}},
 	{Rule::inline_bad_opcode,
 		{"inline-bad-opcode", error, "IBV_SEND_INLINE is valid only for SEND and RDMA WRITE (ibv_post_send(3))"}},
+	{Rule::inline_lkey_trust,
+		{"inline-lkey-trust", portability,
+			"the lkey of inline data is not checked, and that of all other data is (ibv_post_send(3)); how much data "
+			"can "
+			"be inline differs between devices, so a request that is too long for it needs the right lkey"}},
 	{Rule::wr_start_nesting,
 		{"wr-start-nesting", error,
 			"between ibv_wr_start() and ibv_wr_complete() the thread must not post to the queue pair in another way "
@@ -187,6 +196,11 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 		{"send-completion-means-slot", portability,
 			"a place in the send queue is free when its completion has been polled (rdma-core, providers/mlx5/cq.c), "
 			"and neither the peer's answer nor the arrival of the completion frees it"}},
+	{Rule::poll_memory_write,
+		{"poll-memory-write", portability,
+			"nothing says when the bytes of a WRITE are in memory, and in which order, but a completion: that of a "
+			"later "
+			"SEND or of a WRITE with immediate (ibv_query_qp_data_in_order(3))"}},
 	{Rule::read_then_write_nofence,
 		{"read-then-write-nofence", error,
 			"a request after a READ may be executed before the READ, unless it has IBV_SEND_FENCE or the READ's "

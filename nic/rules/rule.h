@@ -22,6 +22,7 @@ enum class Rule : std::uint8_t {
 	mr_dereg_advertised,
 	mem_freed_while_registered,
 	mem_remapped_while_registered,
+	mem_given_back_while_registered,
 	mr_overlap_stale_cache,
 	mw_mr_order,
 	pd_destroy_order,
@@ -60,6 +61,7 @@ enum class Rule : std::uint8_t {
 	post_in_err,
 	inline_too_long,
 	inline_bad_opcode,
+	inline_lkey_trust,
 	wr_start_nesting,
 	thread_unsafe_td,
 	rd_atomic_mismatch,
@@ -67,6 +69,7 @@ enum class Rule : std::uint8_t {
 	sq_depth_by_luck,
 	send_completion_means_slot,
 	// Ordering
+	poll_memory_write,
 	read_then_write_nofence,
 	fence_expects_write,
 	atomic_unaligned,

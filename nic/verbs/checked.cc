@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "nic/engine/boundary.h"
 #include "nic/engine/thread.h"
+#include "nic/verbs/checked_advice.h"
 #include "nic/verbs/checked_peers.h"
 #include "nic/verbs/limits.h"
 #include "nic/verbs/strict.h"
@@ -58,6 +59,7 @@ void begin() {
 	if (!level) return;
 	be_strict();
 	make_book(*level);
+	see_advice();
 }
 
 }  // namespace

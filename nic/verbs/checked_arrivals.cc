@@ -61,10 +61,13 @@ void CheckedArrivals::note_send(const QueuePair& qp) {
 
 void CheckedArrivals::note_write(const QueuePair& qp, const Slot& slot, bool last) {
 	if (slot.reth.dma_length == 0) return;
-	if (const std::byte* const at =
-			find(qp, slot.reth.rkey.value, slot.reth.address, slot.reth.dma_length, memory::remote_write))
-		checked()->write_arrives(
-			qp.qpn, reinterpret_cast<std::uint64_t>(at), slot.reth.dma_length, last, monotonic_now());
+	const std::byte* const at =
+		find(qp, slot.reth.rkey.value, slot.reth.address, slot.reth.dma_length, memory::remote_write);
+	if (!at) return;
+	const auto address = reinterpret_cast<std::uint64_t>(at);
+	checked()->write_arrives(qp.qpn, address, slot.reth.dma_length, last, monotonic_now());
+	// A WRITE of several packets may have an immediate in the last one.
+	if (last && !wire::facts(slot.opcode()).immediate) polled_writes_.look(qp.qpn, address, slot.reth.dma_length);
 }
 
 void CheckedArrivals::note_atomic(const QueuePair& qp, const Slot& slot) {
@@ -80,6 +83,7 @@ void CheckedArrivals::note_atomic(const QueuePair& qp, const Slot& slot) {
 void CheckedArrivals::note(const QueuePair& qp, const Slot& slot, const wire::OpcodeFacts& facts) {
 	using enum wire::Operation;
 	if (facts.atomic_eth) return note_atomic(qp, slot);
+	if (facts.operation == send || facts.immediate) polled_writes_.note_message(qp.qpn);
 	switch (facts.operation) {
 		case send:
 			if (facts.first) note_send(qp);

@@ -8,6 +8,7 @@
 #include "nic/adapter/channel_adapter.h"
 #include "nic/engine/engine.h"
 #include "nic/transport/observer.h"
+#include "nic/verbs/polled_writes.h"
 
 namespace verbena::verbs {
 
@@ -39,6 +40,7 @@ private:
 		std::uint8_t access);
 
 	adapter::ChannelAdapter& adapter_;
+	PolledWrites polled_writes_;
 	transport::Observer* const next_;
 };
 

@@ -8,6 +8,7 @@
 #include "nic/engine/boundary.h"
 #include "nic/presence/got.h"
 #include "nic/transport/qp_state.h"
+#include "nic/verbs/checked_advice.h"
 
 namespace verbena::verbs {
 namespace {
@@ -43,6 +44,7 @@ void await_acknowledgements(Kind kind, rules::Handle handle, std::uint32_t fetch
 }
 
 void registered(ibv_mr* mr, unsigned access) {
+	see_advice();
 	tell([&](rules::Book& book) {
 		const rules::Site site = site_here();
 		if (!mr) return book.region_refused(access, site);

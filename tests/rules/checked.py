@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that run with `verbena run --check`, and what is found."""
 
+import ctypes
 import json
 import os
+import struct
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +39,21 @@ def in_namespace(more: str, words: list[str]) -> list[str]:
     made += " && ip link set d0 up && ip address add 192.0.2.77/24 dev d0"
     script = f"{made} && {more} && exec {' '.join(words)}"
     return ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", script]
+
+
+def has_debug_registers() -> bool:
+    """Return whether perf_event_open(2) lets this process watch a word of its memory."""
+    word = ctypes.c_uint64()
+    # linux/perf_event.h and linux/hw_breakpoint.h
+    kind, size, period, user_only, reads_and_writes = 5, 128, 1, 1 << 5 | 1 << 6, 3
+    facts = struct.pack(
+        "<IIQQQQQIIQQ", kind, size, 0, period, 0, 0, user_only, 0, reads_and_writes, ctypes.addressof(word), 8
+    )
+    number = {"x86_64": 298, "aarch64": 241}[os.uname().machine]
+    event = ctypes.CDLL(None).syscall(number, facts.ljust(size, b"\0"), 0, -1, -1, 0)
+    if event >= 0:
+        os.close(event)
+    return event >= 0
 
 
 @dataclass

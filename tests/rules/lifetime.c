@@ -69,6 +69,26 @@ static void mem_remapped_while_registered(bool fixed) {
 	end_pair(&pair);
 }
 
+static void mem_given_back_while_registered(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	const int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	char *pool = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	MUST(pool != MAP_FAILED);
+	struct ibv_mr *mr = ibv_reg_mr(pair.pd, pool, 1 << 20, rights);
+	MUST(mr);
+	if (fixed) MUST(ibv_dereg_mr(mr) == 0);
+	MUST(madvise(pool + (1 << 19), 1 << 19, MADV_DONTNEED) == 0);
+	if (fixed) MUST(mr = ibv_reg_mr(pair.pd, pool, 1 << 20, rights));
+	for (int upper = 0; upper < 2; ++upper) {
+		struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, 64, 0);
+		wr->wr.rdma.remote_addr = (uintptr_t)pool + (upper ? 700000 : 4096);
+		wr->wr.rdma.rkey = mr->rkey;
+		MUST(post(pair.a.qp, wr) == 0 && await(pair.a.cq) == IBV_WC_SUCCESS);
+	}
+	MUST(ibv_dereg_mr(mr) == 0 && munmap(pool, 1 << 20) == 0);
+	end_pair(&pair);
+}
+
 static void mr_overlap_stale_cache(bool fixed) {
 	struct pair pair = make_pair(&usual);
 	struct ibv_mr *older = map_again(&pair, fixed);
@@ -261,7 +281,8 @@ static void cm_destroy_order(bool fixed) {
 
 const struct program lifetime[] = {
 	PROGRAM(mr_dereg_in_flight), PROGRAM(mr_dereg_advertised), PROGRAM(mem_freed_while_registered),
-	PROGRAM(mem_remapped_while_registered), PROGRAM(mr_overlap_stale_cache),
+	PROGRAM(mem_remapped_while_registered), PROGRAM(mem_given_back_while_registered),
+	PROGRAM(mr_overlap_stale_cache),
 	PROGRAM(mw_mr_order), PROGRAM(pd_destroy_order), PROGRAM(ah_destroy_in_flight),
 	PROGRAM(ack_missing), PROGRAM(ack_wrong_cq), PROGRAM(qp_destroy_with_work),
 	PROGRAM(srq_qp_no_last_wqe), PROGRAM(event_after_destroy_thread), PROGRAM(use_after_destroy),

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The programs of the rules about ordering.
+#include <pthread.h>
+
 #include "programs.h"
 
 static void read_then_write_nofence(bool fixed) {
@@ -8,6 +10,80 @@ static void read_then_write_nofence(bool fixed) {
 	const unsigned flags = IBV_SEND_SIGNALED | (fixed ? IBV_SEND_FENCE : 0);
 	MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_WRITE, flags, 0, 64, 12288)) == 0);
 	await(pair.a.cq);
+	end_pair(&pair);
+}
+
+enum { records = 16, record_bytes = 2048 };
+
+struct writer {
+	struct pair *pair;
+	bool says_so;  // by a message after each record
+	int read;
+};
+
+// Writes records, each when the one before was read. The last byte of a record is its number.
+static void *write_records(void *argument) {
+	struct writer *writer = argument;
+	struct pair *pair = writer->pair;
+	for (int number = 1; number <= records; ++number) {
+		memset(pair->memory + 8192, number, record_bytes);
+		MUST(post(pair->a.qp, request(pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 8192, record_bytes, 0)) == 0);
+		MUST(await(pair->a.cq) == IBV_WC_SUCCESS);
+		if (writer->says_so) {
+			MUST(post(pair->a.qp, request(pair, IBV_WR_SEND, IBV_SEND_SIGNALED, 8192, 1, 0)) == 0);
+			MUST(await(pair->a.cq) == IBV_WC_SUCCESS);
+		}
+		while (__atomic_load_n(&writer->read, __ATOMIC_ACQUIRE) < number) sched_yield();
+	}
+	return NULL;
+}
+
+static void poll_memory_write(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct writer writer = {&pair, fixed, 0};
+	if (fixed) MUST(receive_at(&pair, pair.b.qp, 0, 16384, 64) == 0);
+	pthread_t thread;
+	MUST(pthread_create(&thread, NULL, write_records, &writer) == 0);
+	for (int number = 1; number <= records; ++number) {
+		if (fixed) {
+			MUST(await(pair.b.cq) == IBV_WC_SUCCESS);
+			if (number < records) MUST(receive_at(&pair, pair.b.qp, 0, 16384, 64) == 0);
+		} else {
+			while (__atomic_load_n(pair.memory + record_bytes - 1, __ATOMIC_ACQUIRE) != number);
+		}
+		__atomic_store_n(&writer.read, number, __ATOMIC_RELEASE);
+	}
+	MUST(pthread_join(thread, NULL) == 0);
+	end_pair(&pair);
+}
+
+// The flag says that other data is there; the twin's counter says nothing of other data.
+static void *write_flags(void *argument) {
+	struct writer *writer = argument;
+	struct pair *pair = writer->pair;
+	for (uint64_t number = 1; number <= records; ++number) {
+		memset(pair->memory + 8192, (int)number, record_bytes);
+		if (!writer->says_so)
+			MUST(post(pair->a.qp, request(pair, IBV_WR_RDMA_WRITE, 0, 8192, record_bytes, 0)) == 0);
+		memcpy(pair->memory + 12288, &number, sizeof number);
+		MUST(post(pair->a.qp, request(pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 12288, sizeof number, 4096)) == 0);
+		MUST(await(pair->a.cq) == IBV_WC_SUCCESS);
+		while ((uint64_t)__atomic_load_n(&writer->read, __ATOMIC_ACQUIRE) < number) sched_yield();
+	}
+	return NULL;
+}
+
+static void flag_polled(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct writer writer = {&pair, fixed, 0};
+	pthread_t thread;
+	MUST(pthread_create(&thread, NULL, write_flags, &writer) == 0);
+	const uint64_t *flag = (const uint64_t *)(pair.memory + 4096);
+	for (uint64_t number = 1; number <= records; ++number) {
+		while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != number);
+		__atomic_store_n(&writer.read, (int)number, __ATOMIC_RELEASE);
+	}
+	MUST(pthread_join(thread, NULL) == 0);
 	end_pair(&pair);
 }
 
@@ -74,7 +150,8 @@ static void atomic_two_devices(bool fixed) {
 }
 
 const struct program ordering[] = {
-	PROGRAM(read_then_write_nofence), PROGRAM(fence_expects_write), PROGRAM(atomic_unaligned),
+	PROGRAM(poll_memory_write), PROGRAM(flag_polled), PROGRAM(read_then_write_nofence),
+	PROGRAM(fence_expects_write), PROGRAM(atomic_unaligned),
 	PROGRAM(atomic_vs_cpu), PROGRAM(atomic_vs_write), PROGRAM(atomic_two_devices),
 	{0},
 };

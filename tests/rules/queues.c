@@ -148,6 +148,20 @@ static void inline_bad_opcode(bool fixed) {
 	end_pair(&pair);
 }
 
+// The longer message takes the same way as the shorter one, but is too long for inline data.
+static void inline_lkey_trust(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	struct ibv_send_wr *wr = request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED | IBV_SEND_INLINE, 8192, 32, 0);
+	wr->sg_list->lkey = 0;
+	MUST(post(pair.a.qp, wr) == 0 && await(pair.a.cq) == IBV_WC_SUCCESS);
+	wr->send_flags = IBV_SEND_SIGNALED;
+	wr->sg_list->length = 4000;
+	if (fixed) wr->sg_list->lkey = pair.mr->lkey;
+	MUST(post(pair.a.qp, wr) == 0);
+	MUST((await(pair.a.cq) == IBV_WC_SUCCESS) == fixed);
+	end_pair(&pair);
+}
+
 static void wr_start_nesting(bool fixed) {
 	struct pair pair = make_unconnected(&usual);
 	struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_RC, .send_cq = pair.a.cq, .recv_cq = pair.a.cq,
@@ -270,7 +284,8 @@ const struct program queues[] = {
 	PROGRAM(cq_too_small), PROGRAM(rq_starved_rnr), PROGRAM(notify_lost_wakeup),
 	PROGRAM(notify_not_armed), PROGRAM(signaled_flag_missing), PROGRAM(recv_on_srq_qp),
 	PROGRAM(post_in_wrong_state), PROGRAM(post_in_err), PROGRAM(inline_too_long),
-	PROGRAM(inline_bad_opcode), PROGRAM(wr_start_nesting), PROGRAM(thread_unsafe_td),
+	PROGRAM(inline_bad_opcode), PROGRAM(inline_lkey_trust), PROGRAM(wr_start_nesting),
+	PROGRAM(thread_unsafe_td),
 	PROGRAM(rd_atomic_mismatch), PROGRAM(sqd_misuse), PROGRAM(sq_depth_by_luck),
 	PROGRAM(send_completion_means_slot),
 	{0},

@@ -18,6 +18,8 @@ from pairs import Command, Runner, free_port, run_pair
 OVERLAP = {"recv-overlap"}
 # Receives of UD that end in the header of the next one.
 UCX = {"recv-touched"}
+# It waits for the last byte, as users of this WRITE do.
+POLLS = {"poll-memory-write"}
 PAIRS: dict[str, set[str]] = {
     "ibv_rc_pingpong -g 0": set(),
     "ibv_rc_pingpong -g 0 -e": set(),
@@ -25,6 +27,7 @@ PAIRS: dict[str, set[str]] = {
     "ibv_ud_pingpong -g 0": set(),
     "ibv_srq_pingpong -g 0": OVERLAP,
     "ib_write_lat -n 1000": set(),
+    "ib_write_lat -n 1000 -s 4096": POLLS,
     "ib_write_bw -n 1000": set(),
     "ib_read_bw -n 1000": set(),
     "ib_send_lat -n 1000": set(),

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The accesses of the process's threads to a word of memory, counted by the debug registers of the
+// processor (perf_event_open(2), PERF_TYPE_BREAKPOINT). An access that is counted takes some
+// microseconds.
+//
+// Threads: one.
+// Errors: a thread that cannot be watched, because the kernel refuses it or its debug registers are
+// in use, has no accesses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace verbena::rules {
+
+class Watchpoint {
+public:
+	static constexpr std::size_t threads_max = 64;
+
+	Watchpoint() = default;
+	Watchpoint(const Watchpoint&) = delete;
+	Watchpoint& operator=(const Watchpoint&) = delete;
+	~Watchpoint();
+
+	// Counts the accesses of all other threads to this word of 1, 2, 4 or 8 bytes; its address is a
+	// multiple of that. Returns whether there is such a thread that can be watched.
+	bool watch(std::uint64_t address, unsigned bytes);
+
+	struct Accesses {
+		std::uint64_t count = 0;
+		// The address behind an instruction that has accessed the word; 0: unknown.
+		std::uintptr_t next = 0;
+	};
+	// Those of the thread and the word with the most.
+	Accesses most() const;
+
+private:
+	struct Event {
+		int fd;
+		void* ring;  // for samples, or null
+	};
+	std::vector<Event> events_;
+};
+
+}  // namespace verbena::rules
