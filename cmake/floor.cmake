@@ -15,6 +15,34 @@ if(BUILD_TESTING)
 	include(GoogleTest)
 endif()
 
+# verbena_precompile(TARGET KIND): TARGET starts each of its C++ files with the headers of
+# cmake/precompiled/KIND.h, which are parsed once for all targets of that kind. The targets of a
+# kind have the same compiler flags.
+function(verbena_precompile target kind)
+	if(NOT VERBENA_PRECOMPILE)
+		return()
+	endif()
+	get_property(first GLOBAL PROPERTY verbena_precompiled_${kind})
+	if(first)
+		target_precompile_headers(${target} REUSE_FROM ${first})
+	else()
+		set_property(GLOBAL PROPERTY verbena_precompiled_${kind} ${target})
+		target_precompile_headers(${target} PRIVATE
+			$<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled/${kind}.h>)
+	endif()
+endfunction()
+
+# The test programs alone, without the programs that users have and without examples.
+add_custom_target(unit-tests)
+
+# verbena_test_program(TARGET): TARGET is compiled as tests are: quickly. The code that it tests is
+# in libraries, and these are compiled as users have them.
+function(verbena_test_program target)
+	add_dependencies(unit-tests ${target})
+	target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-Og;-g1>)
+	verbena_precompile(${target} tests)
+endfunction()
+
 # A unit test that takes longer fails. The sanitizer presets set a higher limit.
 set(VERBENA_TEST_TIMEOUT 60 CACHE STRING "time limit of a unit test, in seconds")
 
@@ -42,17 +70,14 @@ function(verbena_floor folder)
 	target_include_directories(verbena_${name} ${scope} ${PROJECT_SOURCE_DIR})
 	target_link_libraries(verbena_${name} ${scope} ${below} ${arg_LINKS})
 
-	if(sources AND VERBENA_PRECOMPILE)
-		if(folder STREQUAL base)
-			target_precompile_headers(verbena_base PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/precompiled.h>)
-		else()
-			target_precompile_headers(verbena_${name} REUSE_FROM verbena_base)
-		endif()
+	if(sources)
+		verbena_precompile(verbena_${name} libraries)
 	endif()
 
 	if(tests AND BUILD_TESTING)
 		add_executable(${name}_test ${tests})
 		target_link_libraries(${name}_test PRIVATE verbena_${name} GTest::gtest_main GTest::gmock Threads::Threads)
+		verbena_test_program(${name}_test)
 		# PRE_TEST: ctest asks the program for its tests; the build does not run it. Tests start in
 		# the root of the sources, because they read files below it.
 		gtest_discover_tests(${name}_test TEST_PREFIX "${folder}: "

@@ -45,7 +45,7 @@ NIGHTLY = [
     Step("inject", "inject", 2 * 3600),
     Step("hostile", "hostile", 3600),
     Step("interop", "interop", 2 * 3600),
-    Step("slow", "slow", 3600),
+    Step("slow", "slow", 2 * 3600),
     Step("packages-test", "packages-test", 3600),
     Step("wheel-test", "wheel-test", 3600),
     Step("dist-test", "dist-test", 3600),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The headers of the standard library that most files include, parsed once for all floors
-// (cmake/floor.cmake). Files include what they use all the same.
+// The headers of the standard library that most files include (cmake/floor.cmake). Files include
+// what they use all the same: with ccache, and for clang-tidy, nothing is precompiled.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <expected>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
