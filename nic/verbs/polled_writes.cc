@@ -64,13 +64,11 @@ void PolledWrites::look(std::uint32_t qpn, std::uint64_t address, std::uint64_t 
 	rules::Watchpoint::Accesses accesses;
 	if (watched) {
 		const Nanoseconds since = monotonic_now();
-		Nanoseconds now = since;
 		do {
 			pause();
 			accesses = watchpoint.most();
-			now = monotonic_now();
-		} while (
-			accesses.count < accesses_min && now - since < (accesses.count ? until_last_access : until_first_access));
+		} while (accesses.count < accesses_min &&
+			monotonic_now() - since < (accesses.count ? until_last_access : until_first_access));
 	}
 	if (accesses.count >= accesses_min) checked()->write_is_polled(qpn, address, length, accesses.count, accesses.next);
 	spent_ += monotonic_now() - begin;
