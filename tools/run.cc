@@ -207,7 +207,7 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		   "(VERBENA_PROFILE)")
 		->type_name("NAME");
 	sub->add_option_function<std::string>(
-		   "--adversary", [options](const std::string& text) { options->adversary = text; },
+		   "--adversary", [&chosen = options->adversary](const std::string& text) { chosen = text; },
 		   "Behave as badly as RDMA permits, by this seed or a random one: bytes come late and in any order, "
 		   "completions late and in bursts (docs/adversary.md); tso, iba or loose says what is permitted "
 		   "(VERBENA_ADVERSARY)")
