@@ -43,9 +43,8 @@ run ruff "$venv/bin/ruff" check --quiet .
 run ruff-format "$venv/bin/ruff" format --quiet --check .
 
 # Unit tests are left out: they would double the time, and GoogleTest's assertions confuse the
-# analyzer. xargs starts one process for each file, as many at a time as there are processors.
-run clang-tidy xargs -r -n 1 -P "$(nproc)" clang-tidy-19 --quiet -p "$build" \
-	< <(printf '%s\n' "${compiled[@]}") 2> >(grep -v 'warnings generated' >&2)
+# analyzer.
+run clang-tidy tests/lint/tidy.py "$build" < <(printf '%s\n' "${compiled[@]}")
 
 if [ ${#failed[@]} -gt 0 ]; then
 	echo "lint: failed: ${failed[*]}; their findings are above" >&2
