@@ -83,8 +83,8 @@ ConnectError trouble_of(const char* call, int error, const std::string& where) {
 	switch (error) {
 		case ENODEV:
 		case ENOENT:
-			if (where.empty()) return {ConnectTrouble::no_device, std::string("no RDMA device: ") + no_device_advice};
-			return {ConnectTrouble::no_device, "no RDMA device leads to " + where + ": " + no_device_advice};
+			return {ConnectTrouble::no_device,
+				"no RDMA device" + (where.empty() ? "" : " leads to " + where) + ": " + no_device_advice};
 		case EADDRINUSE:
 			return {
 				ConnectTrouble::port_busy, where + " is in use: another server listens there; choose another --port"};

@@ -80,8 +80,9 @@ auto rank(const Candidate& candidate, const DeviceRequest& wish) {
 }
 
 std::string reason_for(const Candidate& best, const DeviceRequest& wish) {
-	std::string why = std::string(best.device->software ? "software" : "hardware") + ", port ACTIVE, " +
-		std::string(name_of(best.gid->type)) + ", " + std::string(name_of(kind_of(best.gid->gid))) + " address";
+	std::string why = best.device->software ? "software" : "hardware";
+	why.append(", port ACTIVE, ").append(name_of(best.gid->type)).append(", ");
+	why.append(name_of(kind_of(best.gid->gid))).append(" address");
 	if (!wish.device.empty()) return "named by --device; " + why;
 	if (wish.both_ends_on_this_host && best.device->name == "vb_lo")
 		return "both ends on this host: the loopback device; " + why;

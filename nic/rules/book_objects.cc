@@ -115,7 +115,9 @@ void Book::registered(Handle mr, const RegionFacts& facts, Site site) {
 		const std::lock_guard lock(mutex_);
 		check_older_regions(facts, site);
 		read_given_back();
-		regions_.insert_or_assign(mr, Region{facts, site, mark_mapping(facts.begin, facts.length), {}});
+		// With on-demand paging a device follows the program's mappings.
+		const bool pinned = !(facts.access & IBV_ACCESS_ON_DEMAND);
+		regions_.insert_or_assign(mr, Region{facts, site, pinned && mark_mapping(facts.begin, facts.length), {}});
 		lkeys_.insert_or_assign(facts.lkey, mr);
 		if (facts.access & IBV_ACCESS_REMOTE_ATOMIC && !atomic_right_) atomic_right_ = site;
 	}

@@ -112,15 +112,13 @@ void Book::check_read_sink(const QueuePair& qp, const OpenSend& next, const Call
 void Book::check_lkeys(QueuePair& qp, const OpenSend& next, Site site) {
 	for (const Segment& segment : next.segments) {
 		if (!segment.length || lkeys_.contains(segment.lkey)) continue;
-		const std::string name = request_name(next.opcode, next.wr_id);
-		if (next.is_inline) qp.strange_inline = {segment.lkey, name, site};
-		else if (qp.strange_inline && qp.strange_inline->lkey == segment.lkey)
+		const auto& earlier = qp.strange_inline;
+		if (next.is_inline) qp.strange_inline = {segment.lkey, next.opcode, next.wr_id, site};
+		else if (earlier && earlier->lkey == segment.lkey)
 			findings_.report(Rule::inline_lkey_trust, site,
-				text("%s on QP 0x%x is not inline and has the lkey 0x%x, which no region has; an earlier request with "
-					 "it "
-					 "was inline",
-					name.c_str(), qp.facts.qpn, segment.lkey),
-				{{qp.strange_inline->request + ", inline, was posted here", qp.strange_inline->site}});
+				text("%s on QP 0x%x has the lkey 0x%x, which no region has, and is not inline as an earlier one was",
+					request_name(next.opcode, next.wr_id).c_str(), qp.facts.qpn, segment.lkey),
+				{{request_name(earlier->opcode, earlier->wr_id) + ", inline, was posted here", earlier->site}});
 	}
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
@@ -329,6 +330,27 @@ TEST_F(BookTest, TheSameMistakeAtOnePlaceIsWrittenOnce) {
 	EXPECT_THAT(found(), HasSubstr("\"count\":3"));
 	const std::string text = found();
 	EXPECT_EQ(std::ranges::count(text, '\n'), 3);  // two findings, and a count
+}
+
+// A device that pins the pages goes on to use the old ones; with on-demand paging it follows.
+TEST_F(BookTest, PagesThatAreGivenBackMatterOnlyIfTheyArePinned) {
+	constexpr std::size_t bytes = 65536;
+	void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(memory, MAP_FAILED);
+	const auto begin = reinterpret_cast<std::uint64_t>(memory);
+	for (const unsigned access : {unsigned{IBV_ACCESS_ON_DEMAND}, 0u}) {
+		EXPECT_EQ(found(), "");
+		book.made(Kind::mr, &mr, {}, 1);
+		book.registered(&mr, {.lkey = 9, .rkey = 10, .begin = begin, .length = bytes, .access = access}, 1);
+		book.gives_back(begin + 8192, begin + bytes);
+		book.memory_is_used(0x10, 10, begin, 64);  // not these pages
+		EXPECT_EQ(found(), "");
+		book.memory_is_used(0x10, 10, begin + 12288, 64);
+		book.destroys(&mr, 3);
+		book.destroyed(Kind::mr, &mr);
+	}
+	EXPECT_THAT(found(), HasSubstr("mem-given-back-while-registered"));
+	munmap(memory, bytes);
 }
 
 }  // namespace

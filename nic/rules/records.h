@@ -97,7 +97,8 @@ struct GivenUp {
 
 struct StrangeInline {
 	std::uint32_t lkey;
-	std::string request;  // its name
+	queues::SendOpcode opcode;
+	std::uint64_t wr_id;
 	Site site;
 };
 

@@ -24,7 +24,8 @@ public:
 	~Watchpoint();
 
 	// Counts the accesses of all other threads to this word of 1, 2, 4 or 8 bytes; its address is a
-	// multiple of that. Returns whether there is such a thread that can be watched.
+	// multiple of that. Returns whether there is such a thread that can be watched; if not, errno
+	// says why the last one cannot.
 	bool watch(std::uint64_t address, unsigned bytes);
 
 	struct Accesses {

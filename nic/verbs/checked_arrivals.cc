@@ -66,8 +66,7 @@ void CheckedArrivals::note_write(const QueuePair& qp, const Slot& slot, bool las
 	if (!at) return;
 	const auto address = reinterpret_cast<std::uint64_t>(at);
 	checked()->write_arrives(qp.qpn, address, slot.reth.dma_length, last, monotonic_now());
-	// A WRITE of several packets may have an immediate in the last one.
-	if (last && !wire::facts(slot.opcode()).immediate) polled_writes_.look(qp.qpn, address, slot.reth.dma_length);
+	polled_writes_.begins(qp.qpn, address, slot.reth.dma_length);
 }
 
 void CheckedArrivals::note_atomic(const QueuePair& qp, const Slot& slot) {
@@ -91,6 +90,7 @@ void CheckedArrivals::note(const QueuePair& qp, const Slot& slot, const wire::Op
 		case write:
 			if (facts.first) note_write(qp, slot, facts.last);
 			else checked()->write_goes_on(qp.qpn, facts.last, monotonic_now());
+			if (facts.last && !facts.immediate) polled_writes_.look(qp.qpn);
 			return;
 		case read_request:
 			find(qp, slot.reth.rkey.value, slot.reth.address, slot.reth.dma_length, memory::remote_read);
@@ -120,6 +120,7 @@ bool CheckedArrivals::arrived(const transport::Outlet& from, const Slot& publish
 
 void CheckedArrivals::ends(QueuePair& qp) noexcept {
 	engine::attempt([&] { checked()->writes_end(qp.qpn); });
+	polled_writes_.forget(qp.qpn);
 	if (next_) next_->ends(qp);
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "nic/rules/watchpoint.h"
 #include "nic/verbs/checked.h"
@@ -21,7 +22,7 @@ constexpr std::size_t queue_pairs_max = 4096;
 constexpr std::uint64_t accesses_min = 16;
 constexpr Nanoseconds until_first_access = 200'000, until_last_access = 2'000'000;
 
-void pause() {
+void rest() {
 	constexpr timespec time{0, 20'000};
 	nanosleep(&time, nullptr);
 }
@@ -48,9 +49,17 @@ void PolledWrites::note_message(std::uint32_t qpn) {
 	if (Arrived* const arrived = find(qpn)) arrived->messages = true;
 }
 
-void PolledWrites::look(std::uint32_t qpn, std::uint64_t address, std::uint64_t length) {
+void PolledWrites::begins(std::uint32_t qpn, std::uint64_t address, std::uint64_t length) {
 	Arrived* const arrived = find(qpn);
 	if (!arrived) return;
+	arrived->address = address;
+	arrived->length = length;
+}
+
+void PolledWrites::look(std::uint32_t qpn) {
+	Arrived* const arrived = find(qpn);
+	if (!arrived || !arrived->length) return;
+	const std::uint64_t address = arrived->address, length = std::exchange(arrived->length, 0);
 	if (length > last_word(address, length)) arrived->data = true;
 	// Data that a message announces may have other words beside it.
 	else if (!arrived->data || arrived->messages) return;
@@ -65,7 +74,7 @@ void PolledWrites::look(std::uint32_t qpn, std::uint64_t address, std::uint64_t 
 	if (watched) {
 		const Nanoseconds since = monotonic_now();
 		do {
-			pause();
+			rest();
 			accesses = watchpoint.most();
 		} while (accesses.count < accesses_min &&
 			monotonic_now() - since < (accesses.count ? until_last_access : until_first_access));

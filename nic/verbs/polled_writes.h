@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checker's search for threads that wait for the bytes of a WRITE instead of a completion: a
-// WRITE that arrives waits for a moment while the accesses of the program to its first and its last
-// word are counted.
+// The checker's search for threads that wait for the bytes of a WRITE instead of a completion: the
+// last packet of a WRITE waits for a moment while the accesses of the program to the first and the
+// last word of the message are counted.
 //
 // A WRITE of one word may be waited for, because it arrives whole: a counter of credits. It may not
 // be the flag of other data.
@@ -19,15 +19,20 @@ namespace verbena::verbs {
 
 class PolledWrites {
 public:
-	// A WRITE without an immediate is about to be executed. `length` is not 0.
-	void look(std::uint32_t qpn, std::uint64_t address, std::uint64_t length);
+	// The first packet of a WRITE is about to be executed. `length`: of the message, in bytes.
+	void begins(std::uint32_t qpn, std::uint64_t address, std::uint64_t length);
+	// The last packet of that WRITE is about to be executed, and has no immediate.
+	void look(std::uint32_t qpn);
 	// A message arrives that takes a receive.
 	void note_message(std::uint32_t qpn);
+	// The queue pair ends; its number may come again.
+	void forget(std::uint32_t qpn) { arrived_.erase(qpn); }
 
 private:
 	// The traffic of a queue pair so far.
 	struct Arrived {
 		std::uint32_t writes = 0;
+		std::uint64_t address = 0, length = 0;  // the memory of the WRITE that has begun, if any
 		bool data = false;  // a WRITE that was longer than a word
 		bool messages = false;
 	};

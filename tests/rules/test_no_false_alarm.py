@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from checked import BUILD, ROOT, VERBENA
+from checked import BUILD, ROOT, VERBENA, has_debug_registers
 
 sys.path.insert(0, str(ROOT / "tests" / "clients"))
 from pairs import Command, Runner, free_port, run_pair
@@ -63,18 +63,34 @@ def rules_in(report: Path) -> set[str]:
     return {finding["rule"] for finding in json.loads(report.read_text())["findings"]}
 
 
-@pytest.mark.parametrize("program", PAIRS)
-def test_a_program_of_others_breaks_no_other_rule(runner: Runner, tmp_path: Path, program: str) -> None:
+def found_by_the_ends(runner: Runner, tmp_path: Path, program: str) -> list[set[str]]:
+    """Run both ends of a program, and return the rules that each has broken."""
     port = free_port()
     words = [*program.split(), "-p", str(port)]
     reports = [tmp_path / "server.json", tmp_path / "client.json"]
     ran = run_pair(
         runner, [*run_checked(reports[0]), *words], [*run_checked(reports[1]), *words, "127.0.0.1"], port=port
     )
-    for report, side in zip(reports, (ran.server, ran.client), strict=True):
-        found = rules_in(report)
-        assert found <= PAIRS[program], ran
-        assert side.status == (86 if found else 0), ran
+    found = [rules_in(report) for report in reports]
+    for rules, side in zip(found, (ran.server, ran.client), strict=True):
+        assert side.status == (86 if rules else 0), ran
+    return found
+
+
+@pytest.mark.parametrize("program", PAIRS)
+def test_a_program_of_others_breaks_no_other_rule(runner: Runner, tmp_path: Path, program: str) -> None:
+    for rules in found_by_the_ends(runner, tmp_path, program):
+        assert rules <= PAIRS[program]
+
+
+# Regression: the first packet of a WRITE was looked at alone, and so only WRITEs of one packet.
+@pytest.mark.parametrize("size", [4096, 1048576])
+def test_perftest_polls_for_the_last_byte_of_a_write_of_one_packet_or_several(
+    runner: Runner, tmp_path: Path, size: int
+) -> None:
+    if not has_debug_registers():
+        pytest.skip("no debug registers here")
+    assert POLLS in found_by_the_ends(runner, tmp_path, f"ib_write_lat -n 100 -s {size}")
 
 
 @pytest.mark.parametrize("program", OWN)

@@ -29,7 +29,9 @@ def test_each_page_is_about_a_rule_of_the_checker() -> None:
 
 def test_a_rule_that_is_not_built_is_listed_once_and_has_no_page() -> None:
     names = [name for name, *_ in rows(NOT_BUILT, 4)]
-    assert len(names) > 20 and len(set(names)) == len(names)
+    assert len(set(names)) == len(names)
+    # A rule that is built leaves the table, and none is dropped.
+    assert len(names) + len(SEVERITIES) >= 102
     assert not set(names) & set(SEVERITIES)
 
 

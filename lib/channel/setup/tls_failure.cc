@@ -73,8 +73,8 @@ std::string explain_failure(const SessionData& notes) {
 		return "the peer speaks TLS, but not " + std::string(alpn_name) + ": is this the right port?";
 	if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) return bad_certificate(notes);
 	if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-		return std::string(client ? "the server" : "the client") +
-			" shows no certificate: both ends must be authenticated";
+		return client ? "the server shows no certificate: both ends must be authenticated"
+					  : "the client shows no certificate: both ends must be authenticated";
 	if (reason >= alert_base) return refused_by_peer(notes, reason - alert_base);
 	if (reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_VERSION_TOO_LOW || reason == SSL_R_WRONG_SSL_VERSION)
 		return "the peer offers TLS 1.2 or older, and 1.3 is needed: is it a program of Verbena?";
