@@ -154,7 +154,7 @@ asan: ## run the unit tests under the address and undefined-behaviour sanitizers
 tsan: ## run the unit tests under the thread sanitizer (all but those of tools/)
 	@$(NEEDS) build
 	@$(CONFIGURE) tsan >/dev/null
-	@cmake --build build-tsan --target unit-tests -- --quiet
+	@cmake --build build-tsan --target floor-tests -- --quiet
 	@setarch -R ctest --test-dir build-tsan -E '^tools[:_]' --output-on-failure --no-tests=error -j $$(nproc)
 
 lint: ## run clang-format, clang-tidy, ruff and shellcheck

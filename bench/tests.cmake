@@ -19,6 +19,7 @@ add_executable(lib_rpc_allocations_test ${PROJECT_SOURCE_DIR}/lib/rpc/testing/al
 target_link_options(lib_rpc_allocations_test PRIVATE -Wl,--no-as-needed)
 target_link_libraries(lib_rpc_allocations_test PRIVATE verbena-nic verbena_lib_rpc GTest::gtest_main Threads::Threads)
 verbena_test_program(lib_rpc_allocations_test)
+add_dependencies(floor-tests lib_rpc_allocations_test)
 target_compile_definitions(lib_rpc_allocations_test PRIVATE RPC_TEST_SERVER="$<TARGET_FILE:rpc_test_server>")
 add_dependencies(lib_rpc_allocations_test rpc_test_server)
 gtest_discover_tests(lib_rpc_allocations_test TEST_PREFIX "lib/rpc: " DISCOVERY_MODE PRE_TEST

@@ -32,13 +32,12 @@ function(verbena_precompile target kind)
 	endif()
 endfunction()
 
-# The test programs alone, without the programs that users have and without examples.
-add_custom_target(unit-tests)
+# The tests of the floors alone, without the programs that users have, their tests, and examples.
+add_custom_target(floor-tests)
 
 # verbena_test_program(TARGET): TARGET is compiled as tests are: quickly. The code that it tests is
 # in libraries, and these are compiled as users have them.
 function(verbena_test_program target)
-	add_dependencies(unit-tests ${target})
 	target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-Og;-g1>)
 	verbena_precompile(${target} tests)
 endfunction()
@@ -78,6 +77,7 @@ function(verbena_floor folder)
 		add_executable(${name}_test ${tests})
 		target_link_libraries(${name}_test PRIVATE verbena_${name} GTest::gtest_main GTest::gmock Threads::Threads)
 		verbena_test_program(${name}_test)
+		add_dependencies(floor-tests ${name}_test)
 		# PRE_TEST: ctest asks the program for its tests; the build does not run it. Tests start in
 		# the root of the sources, because they read files below it.
 		gtest_discover_tests(${name}_test TEST_PREFIX "${folder}: "
