@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of every kind, over every transport, to a server in another process.
+#include <latch>
+
 #include <gtest/gtest.h>
 #include <verbena/rpc.h>
 
@@ -131,7 +133,13 @@ TEST_P(Calls, DestroyingATaskCancelsItsCall) {
 	const auto body = [](Client& client) -> Lazy<void> { co_await client.call<rpc_test::until_cancelled>(); };
 	thread.loop().post([&] { job.emplace(thread.loop(), body(client_)); });
 	while (client_.get_pipeline_size() == 0) std::this_thread::yield();
-	thread.loop().post([&] { job.reset(); });
+	// One caller at a time may use call(): the I/O thread has done so before this one does.
+	std::latch destroyed(1);
+	thread.loop().post([&] {
+		job.reset();
+		destroyed.count_down();
+	});
+	destroyed.wait();
 	while (value_of(syncAwait(client_.call<rpc_test::count_of_cancelled>())) == 0) {}
 	EXPECT_EQ(client_.get_pipeline_size(), 0u);
 }
