@@ -215,9 +215,14 @@ bool ChannelAdapter::finish_pass(Acks acks) {
 		else if (!transport::send_responses(context_, *qp)) context_.schedule_responses(*qp);
 		qp = next;
 	}
-	// A refusal must not overtake pending responses or a NAK of its queue pair, so it waits until
-	// they have left. It travels in a slot, because a peer reads slots after acknowledgement
-	// records.
+	if (!context_.refusals.empty()) [[unlikely]]
+		send_refusals();
+	return some_wait;
+}
+
+// A refusal must not overtake pending responses or a NAK of its queue pair, so it waits until they
+// have left. It travels in a slot, because a peer reads slots after acknowledgement records.
+void ChannelAdapter::send_refusals() {
 	std::erase_if(context_.refusals, [this](const transport::Refusal& refusal) {
 		if (refusal.to->closed) return true;
 		if (const QueuePair* qp = table_.find(refusal.destination); qp && qp->on_responding_list) return false;
@@ -229,7 +234,6 @@ bool ChannelAdapter::finish_pass(Acks acks) {
 		context_.publish(*refusal.to, reserved.slot, 0);
 		return true;
 	});
-	return some_wait;
 }
 
 Nanoseconds ChannelAdapter::poll_timeout() const {

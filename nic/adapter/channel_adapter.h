@@ -168,6 +168,7 @@ private:
 	void set_attributes(transport::QueuePair&, const QpChange&);
 	void change_state(transport::QueuePair&, transport::QpState to, bool sqd_notify);
 	void send_management();
+	void send_refusals();
 	// handle_slot() behind the observer. Not inlined, so that without an observer it costs a jump.
 	[[gnu::noinline]] void dispatch(
 		transport::Outlet& from, const wire::Slot&, const std::byte* payload, const wire::AddressPair& addresses);

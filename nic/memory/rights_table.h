@@ -4,7 +4,7 @@
 // here can copy to or from the memory itself (docs/decisions/0036).
 //
 // The table lies in a sealed memfd which the owner alone can write. RightsPublisher is the owner's
-// side, and read_key(), read_queue_pair() and unchanged() are the readers' side.
+// side, and RightsReader and unchanged() are the readers' side.
 //
 // Threads: the owner writes under its engine's lock. Any number of processes read without a lock:
 //   each entry has a sequence number, which is odd while the entry changes (a seqlock).
@@ -135,6 +135,38 @@ template <class Rights> [[nodiscard]] bool unchanged(const Seen<Rights>& seen) {
 	std::atomic_thread_fence(std::memory_order_acquire);
 	return seen.at->load(std::memory_order_relaxed) == seen.sequence;
 }
+
+// The readers' side of one table. It keeps the last entry of each kind, so that a reader that goes
+// on with one queue pair and one region looks only at their sequence numbers.
+class RightsReader {
+public:
+	// The table outlives this object.
+	explicit RightsReader(const RightsTable& table) : table_(table) {}
+
+	// The right, or null if the key or number is not published or its entry is just changing. Valid
+	// until the next call of the same function; unchanged() says whether the right still exists.
+	const Seen<KeyRights>* key(std::uint32_t key) {
+		if (key_.at && key_.rights.key == key && unchanged(key_)) [[likely]]
+			return &key_;
+		return kept(key_, read_key(table_, key, key_));
+	}
+	const Seen<QueuePairRights>* queue_pair(std::uint32_t qpn) {
+		if (queue_pair_.at && queue_pair_.rights.qpn == qpn && unchanged(queue_pair_)) [[likely]]
+			return &queue_pair_;
+		return kept(queue_pair_, read_queue_pair(table_, qpn, queue_pair_));
+	}
+
+private:
+	template <class Rights> static const Seen<Rights>* kept(Seen<Rights>& seen, bool found) {
+		if (found) return &seen;
+		seen.at = nullptr;
+		return nullptr;
+	}
+
+	const RightsTable& table_;
+	Seen<KeyRights> key_;
+	Seen<QueuePairRights> queue_pair_;
+};
 
 // The owner's side. Without a table every call is without effect.
 class RightsPublisher {

@@ -44,6 +44,55 @@ TEST_F(Rights, ARegionIsReadAsItWasPublished) {
 	EXPECT_TRUE(unchanged(seen));
 }
 
+TEST_F(Rights, AReaderKeepsARightAsLongAsItIsUnchanged) {
+	RightsReader reader(*table);
+	EXPECT_EQ(reader.key(key), nullptr);
+	publisher.publish(region());
+	const Seen<KeyRights>* const first = reader.key(key);
+	ASSERT_NE(first, nullptr);
+	EXPECT_EQ(reader.key(key), first);
+	EXPECT_EQ(first->rights, region());
+
+	KeyRights other = region();
+	other.access = remote_read;
+	publisher.publish(other);
+	EXPECT_FALSE(unchanged(*first));
+	ASSERT_NE(reader.key(key), nullptr);
+	EXPECT_EQ(reader.key(key)->rights, other);
+
+	publisher.withdraw_key(key);
+	EXPECT_EQ(reader.key(key), nullptr);
+	publisher.publish(region());
+	ASSERT_NE(reader.key(key), nullptr);
+	EXPECT_EQ(reader.key(key)->rights, region());
+}
+
+TEST_F(Rights, AReaderThatLooksForAnotherKeyFindsThatOne) {
+	RightsReader reader(*table);
+	publisher.publish(region());
+	publisher.publish(region(key + 256));
+	for (const std::uint32_t each : {key, key + 256, key}) {
+		ASSERT_NE(reader.key(each), nullptr);
+		EXPECT_EQ(reader.key(each)->rights, region(each));
+	}
+	EXPECT_EQ(reader.key(key ^ 1), nullptr);
+	EXPECT_EQ(reader.key(0), nullptr);
+	ASSERT_NE(reader.key(key), nullptr);
+}
+
+TEST_F(Rights, AReaderSeesThatAQueuePairHasGone) {
+	RightsReader reader(*table);
+	publisher.add_block(1);
+	const QueuePairRights rights{.qpn = RightsTable::block_size + 5, .destination_qpn = 7, .access = remote_write};
+	EXPECT_EQ(reader.queue_pair(rights.qpn), nullptr);
+	publisher.publish(rights);
+	ASSERT_NE(reader.queue_pair(rights.qpn), nullptr);
+	EXPECT_EQ(reader.queue_pair(rights.qpn)->rights, rights);
+	publisher.withdraw_queue_pair(rights.qpn);
+	EXPECT_EQ(reader.queue_pair(rights.qpn), nullptr);
+	EXPECT_EQ(reader.queue_pair(0), nullptr);
+}
+
 TEST_F(Rights, AKeyWithAnotherTagOrTheKeyZeroGivesNoRight) {
 	publisher.publish(region());
 	EXPECT_FALSE(has(key ^ 1));

@@ -74,22 +74,25 @@ bool scatter(const Pieces& pieces, const std::byte* from) {
 	return true;
 }
 
-// The rights on which a direct operation relies.
+// The rights on which a direct operation relies. The peer's reader keeps them until it looks for
+// others.
 struct Rights {
-	Seen<QueuePairRights> queue_pair;
-	Seen<KeyRights> key;
+	const Seen<QueuePairRights>* queue_pair = nullptr;
+	const Seen<KeyRights>* key = nullptr;
 
-	bool still_exist() const { return unchanged(key) && unchanged(queue_pair); }
+	const KeyRights& region() const { return key->rights; }
+	bool still_exist() const { return unchanged(*key) && unchanged(*queue_pair); }
 	// Where the byte `address` of the key lies in the key's file.
-	std::uint64_t offset_of(std::uint64_t address) const { return key.rights.offset + (address - key.rights.begin); }
+	std::uint64_t offset_of(std::uint64_t address) const { return region().offset + (address - region().begin); }
 };
 
 // Whether the peer's queue pair is connected to this one and takes operations of this kind. One
 // that takes fewer READs at a time than this side may send is left to the responder, which refuses
 // those beyond.
-bool accepts(const PeerMemory& peer, const QueuePair& qp, std::uint8_t access, Rights& rights) {
-	if (!read_queue_pair(peer.rights, qp.destination_qpn, rights.queue_pair)) return false;
-	const QueuePairRights& other = rights.queue_pair.rights;
+bool accepts(PeerMemory& peer, const QueuePair& qp, std::uint8_t access, Rights& rights) {
+	rights.queue_pair = peer.rights.queue_pair(qp.destination_qpn);
+	if (!rights.queue_pair) return false;
+	const QueuePairRights& other = rights.queue_pair->rights;
 	if (access != memory::remote_write && qp.reads_max > other.reads_max) return false;
 	return other.destination_qpn == qp.qpn && other.peer == peer.own_token && (other.access & access) &&
 		other.first_psn == qp.cold->first_send_psn;
@@ -97,11 +100,12 @@ bool accepts(const PeerMemory& peer, const QueuePair& qp, std::uint8_t access, R
 
 // Whether the key gives the right to all of [address, address + length). The checks are those of
 // KeyTable::resolve().
-bool permits(const PeerMemory& peer, std::uint32_t key, std::uint64_t address, std::uint32_t length,
-	std::uint8_t access, Rights& rights) {
-	if (!read_key(peer.rights, key, rights.key)) return false;
-	const KeyRights& region = rights.key.rights;
-	return region.protection_domain == rights.queue_pair.rights.protection_domain && (region.access & access) &&
+bool permits(PeerMemory& peer, std::uint32_t key, std::uint64_t address, std::uint32_t length, std::uint8_t access,
+	Rights& rights) {
+	rights.key = peer.rights.key(key);
+	if (!rights.key) return false;
+	const KeyRights& region = rights.region();
+	return region.protection_domain == rights.queue_pair->rights.protection_domain && (region.access & access) &&
 		region.contains(address, length);
 }
 
@@ -132,14 +136,14 @@ DirectResult execute_write(Context& context, QueuePair& qp, SendWqe& wqe, std::u
 		return advance(qp, wqe, 0, bytes_left);
 	}
 	if (!permits(peer, wqe.rdma.rkey, wqe.rdma.address, wqe.length, memory::remote_write, rights) ||
-		rights.key.rights.backing != Backing::heap)
+		rights.region().backing != Backing::heap)
 		return give_up(qp);
 	if (bytes_left == 0) return {Kind::partly};
 	const std::uint32_t offset = qp.cold->direct_offset;
 	const std::uint32_t n = std::min(wqe.length - offset, bytes_left);
 	Pieces pieces;
 	if (!find_pieces(context, qp, wqe, offset, n, memory::local_use, pieces)) return give_up(qp);
-	const KeyRights& region = rights.key.rights;
+	const KeyRights& region = rights.region();
 	std::byte* const to =
 		peer.map(region.file, region.descriptor, rights.offset_of(wqe.rdma.address + offset), n, true);
 	if (!to) return give_up(qp);
@@ -170,7 +174,7 @@ DirectResult execute_read(Context& context, QueuePair& qp, SendWqe& wqe, std::ui
 	const std::uint32_t n = std::min(wqe.length - offset, bytes_left);
 	Pieces pieces;
 	if (!find_pieces(context, qp, wqe, offset, n, context.read_sink_access, pieces)) return give_up(qp);
-	const KeyRights& region = rights.key.rights;
+	const KeyRights& region = rights.region();
 	const std::uint64_t address = wqe.rdma.address + offset;
 	bool done;
 	if (region.backing == Backing::none) {
@@ -194,7 +198,7 @@ DirectResult execute_atomic(Context& context, QueuePair& qp, SendWqe& wqe, std::
 	const std::uint64_t address = wqe.atomic.address;
 	if (wqe.length != 8 || address % 8 || !accepts(peer, qp, memory::remote_atomic, rights)) return give_up(qp);
 	if (!permits(peer, wqe.atomic.rkey, address, 8, memory::remote_atomic, rights)) return give_up(qp);
-	const KeyRights& region = rights.key.rights;
+	const KeyRights& region = rights.region();
 	if (region.backing != Backing::heap || (address + region.delta) % 8) return give_up(qp);
 	Pieces pieces;
 	if (!find_pieces(context, qp, wqe, 0, 8, memory::local_use | memory::local_write, pieces)) return give_up(qp);
@@ -231,14 +235,14 @@ bool same_kind(const SendWqe& a, const SendWqe& b) { return a.opcode == b.opcode
 bool should_await_ring(QueuePair& qp, const SendWqe& wqe) {
 	const std::uint32_t tail = qp.sq_tail.load(std::memory_order_relaxed);
 	if (tail == qp.sq_next || !same_kind(wqe, qp.wqe(tail)) || !same_kind(wqe, qp.wqe(qp.sq_next - 1))) return false;
-	const PeerMemory& peer = *qp.outlet->peer_memory;
+	PeerMemory& peer = *qp.outlet->peer_memory;
 	const std::uint8_t access = wqe.opcode == SendOpcode::rdma_write ? memory::remote_write
 		: wqe.opcode == SendOpcode::rdma_read                        ? memory::remote_read
 																	 : memory::remote_atomic;
 	Rights rights;
 	return accepts(peer, qp, access, rights) &&
 		permits(peer, wqe.rdma.rkey, wqe.rdma.address, wqe.length, access, rights) &&
-		(access == memory::remote_read || rights.key.rights.backing == Backing::heap);
+		(access == memory::remote_read || rights.region().backing == Backing::heap);
 }
 
 DirectResult execute_direct(Context& context, QueuePair& qp, SendWqe& wqe, std::uint32_t& bytes_left) {

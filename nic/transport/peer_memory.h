@@ -28,7 +28,7 @@ public:
 	PeerMemory(const PeerMemory&) = delete;
 	PeerMemory& operator=(const PeerMemory&) = delete;
 
-	const memory::RightsTable& rights;
+	memory::RightsReader rights;
 	const std::uint64_t own_token;  // as the peer's queue pairs name this process
 	// The packets of direct operations, counted as by traffic_of().
 	wire::Traffic sent, received;
