@@ -156,16 +156,16 @@ std::vector<std::pair<std::string, std::string>> environment_for(const Program& 
 		return text != nullptr ? text : "";
 	};
 	std::vector<std::pair<std::string, std::string>> variables;
-	const auto sanitizers = sanitizers_of(program);
-	variables.emplace_back("LD_PRELOAD", preload_list(sanitizers, nic, value("LD_PRELOAD")));
+	variables.emplace_back("LD_PRELOAD", preload_list(sanitizers_of(program), nic, value("LD_PRELOAD")));
 	// The folder has a libibverbs.so.1 that is the NIC, for programs that load it by dlopen(3).
 	const auto folder = std::filesystem::path(nic).parent_path();
 	for (const char* name : {"libibverbs", "verbena"}) {  // in a build folder, and installed
 		if (!std::filesystem::exists(folder / name / "libibverbs.so.1")) continue;
 		variables.emplace_back("LD_LIBRARY_PATH", library_path((folder / name).string(), value("LD_LIBRARY_PATH")));
+		// For all programs, because clang puts the sanitizer into the program, and a script may
+		// start one that has it.
 		const auto suppressions = folder / name / "thread_sanitizer.suppressions";
-		if (std::ranges::any_of(sanitizers, [](const auto& each) { return each.find("tsan") != each.npos; }) &&
-			std::filesystem::exists(suppressions))
+		if (std::filesystem::exists(suppressions))
 			variables.emplace_back("TSAN_OPTIONS", sanitizer_options(suppressions.string(), value("TSAN_OPTIONS")));
 		break;
 	}

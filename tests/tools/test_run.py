@@ -57,6 +57,32 @@ def test_a_program_with_a_sanitizer_talks(programs: Programs, self_talk, sanitiz
     talks(programs.run("verbena", "run", "--", program, limit_s=60))
 
 
+def test_a_program_whose_thread_sanitizer_is_linked_into_it_talks(programs: Programs, self_talk) -> None:
+    """As with clang; the loader's list of its libraries does not show the sanitizer."""
+    program = self_talk("with-thread-inside", "-fsanitize=thread", "-static-libtsan")
+    talks(programs.run("verbena", "run", "--", program, limit_s=60))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, "suppressions=FILE"),
+        ("halt_on_error=1", "suppressions=FILE:halt_on_error=1"),
+        ("suppressions=mine", "suppressions=mine"),
+    ],
+)
+def test_a_program_that_a_script_starts_gets_the_suppressions_for_its_thread_sanitizer(
+    programs: Programs, before: str | None, after: str
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TSAN_OPTIONS"}
+    if before is not None:
+        environment["TSAN_OPTIONS"] = before
+    ran = programs.run("verbena", "run", "--", "sh", "-c", 'echo "$TSAN_OPTIONS"', env=environment)
+    file = BUILD / "libibverbs" / "thread_sanitizer.suppressions"
+    assert file.is_file()
+    assert ran.status == 0 and ran.out == f"{after.replace('FILE', str(file))}\n", ran
+
+
 def test_a_script_that_runs_a_sanitized_program_directly_as_its_interpreter(programs: Programs, self_talk) -> None:
     program = self_talk("with-address", "-fsanitize=address")
     script = programs.folder / "script"
