@@ -149,10 +149,12 @@ Done leave_namespace() {
 }
 
 // A UDP socket of this side. It stays in the namespace in which it was made.
-int socket_at(const char* text) {
-	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+std::expected<Descriptor, std::string> socket_at(const char* text) {
+	Descriptor fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	if (!fd) return refused("UDP socket", errno);
 	const sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(wire_port), .sin_addr = {inet_addr(text)}};
-	if (fd >= 0) static_cast<void>(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address));
+	if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+		return refused(fmt::format("UDP port {} of {}", wire_port, text), errno);
 	return fd;
 }
 
@@ -185,13 +187,15 @@ std::expected<WirePair, std::string> WirePair::make() {
 	if (!*pair.first_ || !second) return refused("/proc/self/ns/net", errno);
 	if (auto done = make_wire(pair.first_->get()); !done) return std::unexpected(done.error());
 	if (auto done = set_up("wire1", address_1); !done) return std::unexpected(done.error());
-	const Descriptor end_1(socket_at(address_1));
+	const auto end_1 = socket_at(address_1);
+	if (!end_1) return std::unexpected(end_1.error());
 	if (auto done = enter(pair.first_->get()); !done) return std::unexpected(done.error());
 	if (auto done = set_up("wire0", address_0); !done) return std::unexpected(done.error());
-	const Descriptor end_0(socket_at(address_0));
+	const auto end_0 = socket_at(address_0);
+	if (!end_0) return std::unexpected(end_0.error());
 	if (auto done = enter(second.get()); !done) return std::unexpected(done.error());
-	if (auto done = await_datagram(end_0.get(), end_1.get(), address_1); !done) return std::unexpected(done.error());
-	if (auto done = await_datagram(end_1.get(), end_0.get(), address_0); !done) return std::unexpected(done.error());
+	if (auto done = await_datagram(end_0->get(), end_1->get(), address_1); !done) return std::unexpected(done.error());
+	if (auto done = await_datagram(end_1->get(), end_0->get(), address_0); !done) return std::unexpected(done.error());
 	return pair;
 }
 
