@@ -12,12 +12,12 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string>
 #include <vector>
 
@@ -61,24 +61,20 @@ public:
 			after(random_.below(500 * ms), [this, client = clients_.back().get()] { begin(*client); });
 		}
 		after(between(500, 3000), [this] { disturb(); });
-		while (!events_.empty() && events_.top().at < duration && result_.violation.empty()) {
-			const auto work = events_.top().work;
-			now_ = events_.top().at;
-			events_.pop();
-			work();
+		while (!events_.empty() && events_.begin()->first.at < duration && result_.violation.empty()) {
+			const auto event = events_.extract(events_.begin());
+			now_ = event.key().at;
+			event.mapped()();
 		}
 		for (const auto& server : servers_) result_.lapses += server->ownership.lapses();
 		return result_;
 	}
 
 private:
-	struct Event {
+	struct Turn {
 		Nanoseconds at;
-		std::uint64_t order;
-		std::function<void()> work;
-		bool operator<(const Event& other) const {
-			return at != other.at ? at > other.at : order > other.order;  // the earliest is the top
-		}
+		std::uint64_t order;  // among the events of one moment
+		auto operator<=>(const Turn&) const = default;
 	};
 	struct Entry {
 		std::uint64_t lease = 0;
@@ -113,7 +109,7 @@ private:
 		return (from_ms * ms) + random_.below((to_ms - from_ms) * ms);
 	}
 	void after(Nanoseconds delay, std::function<void()> work) {
-		events_.push({now_ + delay, ++order_, std::move(work)});
+		events_.emplace(Turn{now_ + delay, ++order_}, std::move(work));
 	}
 	// Does the work at this server, when it is not stopped, unless it has died.
 	void at(const ServerPointer& server, Nanoseconds delay, std::function<void()> work) {
@@ -339,7 +335,7 @@ private:
 	Plant plant_;
 	Nanoseconds now_ = 0, away_until_ = 0;
 	std::uint64_t order_ = 0;
-	std::priority_queue<Event> events_;
+	std::map<Turn, std::function<void()>> events_;
 	std::map<std::string, Entry> entries_;
 	std::map<std::uint64_t, Nanoseconds> leases_;  // when each ends
 	std::uint64_t last_lease_ = 0, last_set_ = 0;

@@ -145,18 +145,25 @@ TEST(OwnershipSim, NoGetReturnsAnOlderValueThanOneAcknowledgedBefore) {
 	EXPECT_GT(sum.moves, seeds(40));
 }
 
-class OwnershipPlanted : public ::testing::TestWithParam<Plant> {};
+// A mistake, and the seed with which the search for it begins. Few runs bring about what a rare
+// mistake needs, and 80 runs that do not take 15 s.
+struct Planted {
+	Plant plant;
+	std::uint64_t seed = 1;
+};
+class OwnershipPlanted : public ::testing::TestWithParam<Planted> {};
 
 TEST_P(OwnershipPlanted, IsFound) {
-	std::uint64_t seed = 1;
-	while (seed <= 2000 && ClusterSim(seed, GetParam()).run().violation.empty()) ++seed;
+	auto [plant, seed] = GetParam();
+	while (seed <= 2000 && ClusterSim(seed, plant).run().violation.empty()) ++seed;
 	EXPECT_LE(seed, 2000u);
 	RecordProperty("seed", static_cast<int>(seed));
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, OwnershipPlanted,
-	::testing::Values(Plant::no_wait, Plant::right_from_answer, Plant::right_without_end, Plant::nothing_dropped,
-		Plant::dropped_too_late, Plant::name_compared, Plant::old_time, Plant::content_kept, Plant::fast_clocks));
+	::testing::Values(Planted{Plant::no_wait}, Planted{Plant::right_from_answer, 15}, Planted{Plant::right_without_end},
+		Planted{Plant::nothing_dropped}, Planted{Plant::dropped_too_late}, Planted{Plant::name_compared},
+		Planted{Plant::old_time}, Planted{Plant::content_kept, 80}, Planted{Plant::fast_clocks, 25}));
 
 }  // namespace
 }  // namespace verbena::kv
