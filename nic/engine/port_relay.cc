@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nic/engine/port_relay.h"
 
+#include <bit>
 #include <cerrno>
 #include <unistd.h>
 
@@ -39,7 +40,13 @@ bool PortRelay::begin(const link::UdpLink& udp, link::Family family, Nanoseconds
 bool PortRelay::admits(link::Family family, uid_t user) {
 	if (at(family) == user) return true;
 	doubted_ = true;
-	if (++refused_ == 1) explain_no_relay(user);
+	++refused_;
+	// The user that has the port may pass packets on before begin() or retry() has seen that. A
+	// flood must not cause many looks.
+	if (!accused_ && std::has_single_bit(refused_) && holder(family) != user) {
+		accused_ = true;
+		explain_no_relay(user);
+	}
 	return false;
 }
 

@@ -45,6 +45,7 @@ private:
 	bool doubted_ = false;  // another user has passed on a packet since retry() last looked
 	Nanoseconds retry_at_ = never;
 	std::uint64_t refused_ = 0;
+	bool accused_ = false;  // a log line names a user that passes on packets without the port
 };
 
 }  // namespace verbena::engine

@@ -167,3 +167,16 @@ def test_a_user_without_the_port_passes_on_no_packets(users: Users, garbage: Pat
     finish(bobs, far)
     assert f"user id {STRANGER} passes on packets of other hosts" in bobs.output, str(bobs)
     assert port_holders(users) == {ALICE}
+
+
+def test_the_user_with_the_port_is_not_accused_before_the_second_one_listens(users: Users, garbage: Path) -> None:
+    """A peer may send first. Then the packets come before the process has seen who has the port."""
+    let_alice_hold_the_port(users, **HOST)
+    waits = ["ibv_rc_pingpong", "-d", "vb_wire0", "-g", "0"]
+    bobs = start_server(users, BOB, *waits, port=OTHER_PORT, side=HERE, VERBENA_LOG="warn", **HOST)
+    packets = [garbage, "vb_wire0", ADDRESSES[HERE], public_block(users, bobs) << 12 | 1, 500, "forwarded"]
+    users.on_nic(ALICE, *packets, side=HERE, **HOST).finish()
+    assert "passes on packets" not in bobs.output, str(bobs)
+    users.on_nic(STRANGER, *packets, side=HERE, **HOST).finish()
+    named = f"user id {STRANGER} passes on packets of other hosts"
+    wait_until(lambda: named in bobs.output, "the other user is named", bobs)
