@@ -31,9 +31,11 @@ class House:
         self.program.write_text(STAND_IN)
         self.program.chmod(0o755)
 
-    def run(self) -> subprocess.CompletedProcess[str]:
+    def run(self, file: Path | str = "a.cc") -> subprocess.CompletedProcess[str]:
         words = [str(TIDY), str(self.folder), "--program", str(self.program)]
-        return subprocess.run(words, input=f"{self.source}\n", capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            words, cwd=self.folder, input=f"{file}\n", capture_output=True, text=True, timeout=60, check=False
+        )
 
     def looks(self) -> int:
         looked = self.folder / "looked"
@@ -74,3 +76,10 @@ def test_a_file_that_cannot_be_preprocessed_is_left_to_clang_tidy(house: House) 
     for looks in (1, 2):
         house.run()
         assert house.looks() == looks
+
+
+def test_a_file_is_named_by_any_path_and_an_unknown_one_is_refused(house: House) -> None:
+    assert house.run("./a.cc").returncode == 0
+    assert "1 of them clean before" in house.run(house.source).stderr
+    refused = house.run("b.cc")
+    assert refused.returncode == 2 and f"does not compile {house.folder / 'b.cc'}" in refused.stderr

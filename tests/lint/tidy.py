@@ -87,7 +87,9 @@ def main() -> int:
     parser.add_argument("--program", default="clang-tidy-19", help="the name of clang-tidy (%(default)s)")
     given = parser.parse_args()
     tidy = Tidy(given.build, given.program)
-    files = sys.stdin.read().split()
+    files = [str(Path(word).resolve()) for word in sys.stdin.read().split()]
+    if unknown := [file for file in files if file not in tidy.commands]:
+        parser.error(f"{given.build} does not compile {', '.join(unknown)}")
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         results = list(pool.map(tidy.look, files))
     before = results.count("clean before")
