@@ -1,155 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nic/cm/connection_manager.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <vector>
+#include "nic/cm/two_ends_fixture.h"
 
 namespace verbena::cm {
 namespace {
 
-using Kind = Event::Kind;
+using namespace testing_tools;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
-
-constexpr Nanoseconds ms = 1'000'000, second = 1000 * ms;
-constexpr ServiceId service = service_of(port_space::tcp, 7174);
-
-// Two ends, a virtual clock, and a wire that may lose, repeat and delay messages.
-class ConnectionManagers : public ::testing::Test {
-protected:
-	struct End {
-		explicit End(std::uint64_t seed, std::uint32_t block) : manager(seed, 0) { manager.use_block(block); }
-		ConnectionManager manager;
-		wire::Gid gid{};
-		std::vector<Event> events;  // all that were reported
-		// If true, this end's program accepts requests, confirms responses and answers
-		// disconnections at once.
-		bool accepts = true;
-
-		std::vector<Kind> kinds() const {
-			std::vector<Kind> kinds;
-			for (const Event& event : events) kinds.push_back(event.kind);
-			return kinds;
-		}
-		int count(Kind kind) const {
-			return static_cast<int>(
-				std::ranges::count_if(events, [kind](const Event& event) { return event.kind == kind; }));
-		}
-	};
-
-	ConnectionManagers() {
-		client.gid[15] = 1;
-		server.gid[15] = 2;
-		EXPECT_TRUE(server.manager.listen(service, wire::Gid{}, &server));
-	}
-
-	Route route(const End& from, const End& to) {
-		Route route{};
-		std::memcpy(route.addresses.source, from.gid.data(), 16);
-		std::memcpy(route.addresses.destination, to.gid.data(), 16);
-		route.carrier = const_cast<End*>(&to);
-		return route;
-	}
-	CommId connect(ServiceId to = service, Nanoseconds service_patience = 0) {
-		const ConnectionManager::Request request{.service = to,
-			.addresses = {client.gid, server.gid, 40'000},
-			.ca_guid = 77,
-			.own = {.qpn = {0x1234}, .starting_psn = {5}, .responder_resources = 4, .initiator_depth = 3},
-			.data = std::as_bytes(std::span("hello")),
-			.service_patience = service_patience};
-		return client.manager.connect(now, route(client, server), request, &client);
-	}
-
-	// The reaction of an end's program to an event.
-	void act(End& end, const Event& event) {
-		end.events.push_back(event);
-		if (!end.accepts) return;
-		switch (event.kind) {
-			case Kind::request:
-				EXPECT_TRUE(end.manager.reply(now, event.connection, {.qpn = {0x4321}, .starting_psn = {6}}, 78, {}));
-				end.manager.find(event.connection)->user = &end;
-				break;
-			case Kind::response: EXPECT_TRUE(end.manager.confirm(event.connection)); break;
-			case Kind::disconnected: end.manager.disconnect(now, event.connection); break;
-			case Kind::datagram_request:
-				EXPECT_TRUE(end.manager.answer(now, event.connection, sidr_status::success, {0x77}, 9, {}));
-				break;
-			case Kind::service_lookup:
-				++lookups;
-				if (service_has_owner) EXPECT_TRUE(end.manager.resume(now, event.connection, route(client, server)));
-				else EXPECT_TRUE(end.manager.refuse(now, event.connection));
-				end.events.pop_back();
-				break;
-			default: break;
-		}
-	}
-
-	// Moves messages and events until both ends have none left. Delivery takes time: see
-	// dispatch().
-	void settle() {
-		for (bool moved = true; moved;) {
-			moved = false;
-			for (End* end : {&client, &server}) {
-				while (auto* out = end->manager.next_outgoing()) {
-					dispatch(*end, *out);
-					end->manager.pop_outgoing();
-				}
-				while (const auto event = end->manager.poll_event()) {
-					act(*end, *event);
-					moved = true;
-				}
-			}
-		}
-	}
-	void dispatch(End& from, const ConnectionManager::Outgoing& out) {
-		const int number = sent++;
-		if (loses(number)) return;
-		End& to = &from == &client ? server : client;
-		for (int copy = random.chance(duplicate) ? 2 : 1; copy; --copy)
-			on_the_way.emplace(now + 10'000 + (jitter ? random.below(jitter) : 0),
-				[this, &from, &to, mad = out.mad] { to.manager.handle_mad(now, route(to, from), mad); });
-	}
-	// Advances the clock to `until` from event to event.
-	void run(Nanoseconds until) {
-		settle();
-		for (;;) {
-			Nanoseconds next = std::min(client.manager.poll_timeout(), server.manager.poll_timeout());
-			if (!on_the_way.empty()) next = std::min(next, on_the_way.begin()->first);
-			if (next > until) break;
-			now = std::max(now, next);
-			while (!on_the_way.empty() && on_the_way.begin()->first <= now) {
-				const auto deliver = on_the_way.begin()->second;
-				on_the_way.erase(on_the_way.begin());
-				deliver();
-			}
-			client.manager.handle_timeouts(now);
-			server.manager.handle_timeouts(now);
-			settle();
-		}
-		now = until;
-	}
-	State state(End& end, CommId id) {
-		const Connection* c = end.manager.find(id);
-		return c ? c->state : State::idle;
-	}
-	// The server's number of its first connection.
-	CommId at_server() { return server.events.front().connection; }
-
-	Nanoseconds now = 0;
-	Random random{1};
-	End client{11, 3}, server{12, 4};
-	std::multimap<Nanoseconds, std::function<void()>> on_the_way;  // deliveries by time
-	int sent = 0;  // messages
-	std::function<bool(int)> loses = [](int) { return false; };  // by the message's number
-	double duplicate = 0;  // probability
-	Nanoseconds jitter = 0;  // largest extra delay
-	int lookups = 0;  // service_lookup events, which are not in `events`
-	bool service_has_owner = true;  // the server's process owns every service
-};
 
 TEST_F(ConnectionManagers, ConnectAndEnd) {
 	const CommId id = connect();
@@ -226,6 +87,7 @@ TEST_F(ConnectionManagers, ARequestForAServiceWithoutListenerIsRejected) {
 }
 
 // perftest -R: the client connects while the server makes its second listener.
+
 TEST_F(ConnectionManagers, ARequestThatComesJustBeforeTheListenerIsRepeatedAndAccepted) {
 	const ServiceId late = service_of(port_space::tcp, 1), late_datagram = service_of(port_space::udp, 1);
 	const CommId id = connect(late, 100 * ms);
@@ -366,17 +228,6 @@ TEST_F(ConnectionManagers, ARefusalFailsAllRequestsThatWaitForTheHostAndNothingE
 	for (const CommId id : {first, second, datagram}) EXPECT_EQ(state(client, id), State::idle);
 }
 
-TEST_F(ConnectionManagers, ARefusalOfADisconnectRequestDisconnects) {
-	const CommId id = connect();
-	run(ms);
-	client.events.clear();
-	loses = [](int) { return true; };
-	client.manager.disconnect(now, id);
-	client.manager.handle_refusal(now, server.gid, client.manager.find(id)->transaction);
-	settle();
-	EXPECT_THAT(client.kinds(), ElementsAre(Kind::disconnected));
-}
-
 TEST_F(ConnectionManagers, APeerWaitsForASlowProgramBeyondThePatience) {
 	server.accepts = false;
 	const CommId id = connect();
@@ -387,17 +238,6 @@ TEST_F(ConnectionManagers, APeerWaitsForASlowProgramBeyondThePatience) {
 	run(now + second);
 	EXPECT_THAT(client.kinds(), ElementsAre(Kind::response));
 	EXPECT_EQ(state(client, id), State::established);
-}
-
-TEST_F(ConnectionManagers, BothEndsMayDisconnectAtTheSameTime) {
-	const CommId id = connect();
-	run(ms);
-	client.accepts = server.accepts = false;
-	EXPECT_TRUE(client.manager.disconnect(now, id));
-	EXPECT_TRUE(server.manager.disconnect(now, at_server()));
-	run(now + second);
-	EXPECT_EQ(client.count(Kind::disconnected), 1);
-	EXPECT_EQ(server.count(Kind::disconnected), 1);
 }
 
 TEST_F(ConnectionManagers, TheFirstMessageMayComeBeforeTheRtu) {
@@ -411,70 +251,8 @@ TEST_F(ConnectionManagers, TheFirstMessageMayComeBeforeTheRtu) {
 }
 
 // Regression: the active end waited for ever for the end of the connection.
-TEST_F(ConnectionManagers, APeerThatEndsBeforeTheRtuComesRejectsTheEstablishedEnd) {
-	loses = [](int number) { return number == 2; };
-	const CommId id = connect();
-	run(ms);
-	EXPECT_EQ(state(client, id), State::established);
-	server.manager.destroy(now, at_server());
-	run(now + ms);
-	EXPECT_THAT(client.kinds(), ElementsAre(Kind::response, Kind::rejected));
-	EXPECT_EQ(state(client, id), State::idle);
-}
-
-TEST_F(ConnectionManagers, DestroyNotifiesThePeerAndReportsNothingToItsOwner) {
-	const CommId id = connect();
-	run(ms);
-	client.manager.destroy(now, id);
-	run(now + ms);
-	EXPECT_EQ(server.kinds().back(), Kind::disconnected);
-	EXPECT_EQ(client.count(Kind::disconnected), 0) << "the owner gets no event after destroy()";
-
-	client.accepts = false;
-	const CommId second_one = connect();
-	run(now + ms);
-	client.manager.destroy(now, second_one);  // between REP and RTU
-	run(now + ms);
-	EXPECT_EQ(server.kinds().back(), Kind::rejected);
-}
-
-TEST_F(ConnectionManagers, AWithdrawnRequestCannotBeAccepted) {
-	server.accepts = false;
-	const CommId id = connect();
-	run(ms);
-	client.manager.destroy(now, id);
-	run(now + ms);
-	EXPECT_THAT(server.kinds(), ElementsAre(Kind::request, Kind::unreachable));
-	EXPECT_FALSE(server.manager.reply(now, at_server(), {}, 78, {}));
-}
 
 // The peer uses the number of an ended connection again before this end's program has destroyed it.
-TEST_F(ConnectionManagers, DestroyingAnEndedConnectionKeepsTheOriginOfItsSuccessor) {
-	server.accepts = false;
-	const CommId number{77};
-	const Req req{.local = number,
-		.service = service,
-		.ca_guid = 5,
-		.path_mtu = 3,
-		.addresses = {client.gid, server.gid, 40'000}};
-	const auto receive = [&](const Message& message) {
-		server.manager.handle_mad(now, route(server, client), write_message({9, message}));
-		settle();
-	};
-	receive(req);
-	const CommId first = at_server();
-	ASSERT_TRUE(server.manager.reply(now, first, {}, 78, {}));
-	receive(Rtu{number, first, {}});
-	receive(Dreq{number, first, {}, {}});
-	ASSERT_TRUE(server.manager.disconnect(now, first));
-	run(now + second);
-	ASSERT_EQ(server.count(Kind::timewait_exit), 1);
-	receive(req);
-	ASSERT_EQ(server.count(Kind::request), 2);
-	server.manager.destroy(now, first);
-	receive(req);
-	EXPECT_EQ(server.count(Kind::request), 2) << "the repeated request is recognized";
-}
 
 TEST_F(ConnectionManagers, AMessageFromElsewhereChangesNothing) {
 	const CommId id = connect();
@@ -520,28 +298,6 @@ TEST_F(ConnectionManagers, ADatagramServiceIsFound) {
 	const auto& rep = std::get<SidrRep>(client.events[0].message);
 	EXPECT_EQ(rep.qpn.value, 0x77u);
 	EXPECT_EQ(rep.q_key, 9u);
-}
-
-TEST_F(ConnectionManagers, AnAnsweredDatagramRequestIsFreedWhenItIsDestroyedLate) {
-	EXPECT_TRUE(server.manager.listen(service_of(port_space::udp, 9), wire::Gid{}, &server));
-	client.manager.resolve(now, route(client, server), {.service = service_of(port_space::udp, 9)}, &client);
-	run(2 * ConnectionManager::patience);
-	server.manager.destroy(now, at_server());
-	run(now + 2 * ConnectionManager::patience);
-	EXPECT_EQ(server.manager.connection_count(), 0u);
-}
-
-TEST_F(ConnectionManagers, TheDeathOfAPeerProcessIsReportedOnItsConnections) {
-	const CommId up = connect();
-	run(ms);
-	server.accepts = false;
-	const CommId waiting = connect();
-	run(now + ms);
-	client.manager.fail_carrier(now, &server);
-	settle();
-	EXPECT_THAT(client.kinds(), UnorderedElementsAre(Kind::response, Kind::disconnected, Kind::rejected));
-	EXPECT_EQ(state(client, up), State::timewait);
-	EXPECT_EQ(state(client, waiting), State::idle);
 }
 
 TEST_F(ConnectionManagers, TheListenerOfAnAddressPrecedesTheWildcardListener) {

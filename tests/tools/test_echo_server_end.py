@@ -6,8 +6,8 @@ import signal
 from pathlib import Path
 
 import pytest
+from echo import check_good, serve
 from programs import Programs, wait_until
-from test_echo_programs import check_good, serve
 
 SHARED_MEMORY = Path("/dev/shm")
 

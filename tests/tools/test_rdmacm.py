@@ -4,8 +4,8 @@
 test_echo_programs.py tests the common behaviour of both.
 """
 
+from echo import HOST, check_good, serve
 from programs import Programs
-from test_echo_programs import HOST, check_good, serve
 
 CLIENTS = ("performance_test", "--connect", "rdmacm")
 
