@@ -119,7 +119,7 @@ public:
 	// never after the tick of the earliest entry. If it is before that tick, the call of `advance`
 	// only moves entries to finer levels, and next_expiry() then returns a later time.
 	Nanoseconds next_expiry() const {
-		if (size_ == 0) return never;
+		if (size_ == 0) return never;  // each pass asks, and most wheels are empty
 		const Position at = first();
 		return at.level == level_count ? never : at.tick << tick_shift;
 	}

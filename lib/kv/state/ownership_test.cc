@@ -146,7 +146,7 @@ TEST(OwnershipSim, NoGetReturnsAnOlderValueThanOneAcknowledgedBefore) {
 }
 
 // A mistake, and the seed with which the search for it begins. Few runs bring about what a rare
-// mistake needs, and 80 runs that do not take 15 s.
+// mistake needs, and the runs before them would take 15 s.
 struct Planted {
 	Plant plant;
 	std::uint64_t seed = 1;
