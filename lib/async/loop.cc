@@ -106,7 +106,7 @@ void Loop::run_until(const std::function<bool()>& done) {
 		now_ = monotonic_now();
 		const bool worked = turn();
 		if (worked) last_work_ = now_;
-		if (worked || now_ - last_work_ < options_.spin) {
+		if (worked || now_ - last_work_ < options_.spin || (now_ < expected_ && options_.spin > 0)) {
 			if (++turns_without_look_ >= turns_between_looks) look_at_descriptors(0);
 		} else {
 			wait_for_events();

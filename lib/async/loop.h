@@ -13,11 +13,12 @@
 //
 //     pollers -> posted work -> timers -> ready coroutines -> turn-end hooks -> descriptors
 //
-// While there is work, and for `spin` after the last work, the loop does not sleep, and looks at
-// the descriptors in every eighth turn only. Afterwards it arms the pollers and sleeps until a
-// descriptor is ready, a timer expires, work is posted, or stop() is called.
+// While there is work, for `spin` after it, and until the time of expect_work(), the loop does not
+// sleep, and looks at the descriptors in every eighth turn only. Then it arms the pollers and
+// sleeps until a descriptor is ready, a timer expires, work is posted, or stop() is called.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <coroutine>
 #include <cstdint>
@@ -151,6 +152,11 @@ public:
 	Nanoseconds now() const { return now_; }
 	void update_now() { now_ = last_work_ = monotonic_now(); }
 
+	// There will be work at about this time, so the loop polls until then. A sleep would cost more
+	// than it saves. Without effect if `spin` is 0.
+	void expect_work(Nanoseconds when) { expected_ = std::max(expected_, when); }
+	Nanoseconds expected() const { return expected_; }  // the latest of these times; 0: none
+
 	SelectorKind selector() const { return selector_->kind(); }
 	// Why selector() is not the wanted kind, in a few words; empty if it is.
 	const std::string& selector_refusal() const { return selector_refusal_; }
@@ -217,6 +223,7 @@ private:
 
 	Nanoseconds now_;
 	Nanoseconds last_work_;
+	Nanoseconds expected_ = 0;  // the latest time of expect_work()
 	TimerWheel timers_;
 	List<Waiter> ready_;
 	List<TurnEnd> turn_ends_;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <stdexcept>
 #include <string>
@@ -141,6 +143,48 @@ TEST_P(Loops, TheDescriptorIsReadableWhileWorkIsLeft) {
 	loop.run_ready();
 	loop.arm(false);
 	EXPECT_FALSE(readable(descriptor, 0));
+}
+
+// Counts how often the loop was about to sleep, and keeps it awake.
+class Insomniac : public Poller {
+public:
+	explicit Insomniac(Loop& loop) : loop_(loop) { loop_.add(*this); }
+	~Insomniac() {
+		loop_.remove(*this);
+		close(descriptor_);
+	}
+	std::size_t poll() override { return 0; }
+	bool arm() override {
+		++nights;
+		return false;
+	}
+	void acknowledge() override {}
+	int descriptor() const override { return descriptor_; }
+
+	int nights = 0;
+
+private:
+	Loop& loop_;
+	int descriptor_ = eventfd(0, EFD_CLOEXEC);
+};
+
+TEST_P(Loops, ALoopThatExpectsWorkPollsUntilThen) {
+	Loop loop(options(1));
+	Insomniac insomniac(loop);
+	loop.update_now();
+	const Nanoseconds when = loop.now() + 5'000'000;
+	loop.expect_work(when);
+	loop.expect_work(when - 4'000'000);  // an earlier time changes nothing
+	loop.run_until([&] { return loop.now() >= when || insomniac.nights > 0; });
+	EXPECT_GE(loop.now(), when);
+	loop.run_until([&] { return insomniac.nights > 0; });
+}
+
+TEST_P(Loops, ALoopThatShallNotPollSleepsAlthoughItExpectsWork) {
+	Loop loop(options(0));
+	Insomniac insomniac(loop);
+	loop.expect_work(never);
+	loop.run_until([&] { return insomniac.nights > 0; });
 }
 
 TEST_P(Loops, ASuspendedTaskIsDestroyedWithTheLoop) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/channel/direct.h"
 
+#include <algorithm>
+
 namespace verbena::channel {
 
 using Progress = Channel::Operation::Progress;
@@ -10,6 +12,10 @@ namespace {
 // The largest READ or WRITE that is deferred, in bytes. For larger ones the cost of posting does
 // not matter, and an early start does.
 constexpr std::size_t small_max = 4096;
+
+// The time in which a transfer is expected to end: 1 ns for each byte, and at most this. Until then
+// the loop polls.
+constexpr std::size_t transfer_time_max = 1'000'000;
 
 }  // namespace
 
@@ -64,6 +70,7 @@ DirectOperations::Record& DirectOperations::transfer(
 		.opcode = kind == Kind::read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE};
 	request.wr.rdma = {.remote_addr = remote.address, .rkey = remote.rkey};
 	++(kind == Kind::read ? shared_.counters.reads : shared_.counters.writes);
+	expect_end(place.length);
 	const bool small = place.length > 0 && place.length <= small_max;
 	const std::uint32_t number = small ? sends_.defer(request, piece) : sends_.post(request, true);
 	return add(number, kind, place.buffer, operation);
@@ -101,7 +108,13 @@ std::uint32_t DirectOperations::share(const Place& place, Right right, RemoteMem
 	add(sends_.post(request, count_ >= depth_ / 2), Kind::share, {}, nullptr);
 	++shared_.counters.windows_bound;
 	handle->rkey = remote.rkey;
+	expect_end(place.length);
 	return index;
+}
+
+void DirectOperations::expect_end(std::size_t length) {
+	const auto duration = static_cast<Nanoseconds>(std::min(length, transfer_time_max));
+	shared_.loop.expect_work(shared_.loop.now() + duration);
 }
 
 void DirectOperations::end(std::uint32_t window) {

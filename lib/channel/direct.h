@@ -84,6 +84,8 @@ private:
 	Record& add(std::uint32_t number, Kind kind, Buffer buffer, Channel::Operation* operation);
 	Record& transfer(Kind kind, const Place& place, const RemoteMemory& remote, Channel::Operation* operation);
 	void invalidate(std::uint32_t window, Channel::Operation* operation);
+	// This end or the peer begins a transfer of `length` bytes, after whose end there is work.
+	void expect_end(std::size_t length);
 	void forget(std::uint32_t window);
 
 	RcShared& shared_;

@@ -34,6 +34,24 @@ Task<void> read_into(Channel& reader, Place into, RemoteMemory from, int& left) 
 	--left;
 }
 
+// The loops of both ends poll until a long transfer has ended: one that falls asleep shortly before
+// costs more time than the transfer.
+TEST_F(Direct, BothEndsPollWhileALongTransferLasts) {
+	constexpr Nanoseconds length = 300'000;  // bytes, each of which is expected to take 1 ns
+	MemoryPool& pool = transports_[0].memory();
+	Buffer source = pool.take(length);
+	const Nanoseconds start = loop_.now();
+	const Lease lease = share_with_b(Place(source, 0, length));
+	const Nanoseconds shared = loop_.expected();
+	EXPECT_GE(shared, start + length);
+	EXPECT_LE(shared, loop_.now() + length);
+	loop_.complete([](Channel& reader, RemoteMemory from, Place into) -> Task<void> {
+		const auto read = co_await reader.read(std::move(into), from);
+		EXPECT_TRUE(read.has_value());
+	}(*b_, lease.remote(), Place(transports_[1].memory().take(length), 0, length)));
+	EXPECT_GT(loop_.expected(), shared);
+}
+
 TEST_F(Direct, SmallReadsOfOneTurnArePostedTogether) {
 	constexpr int count = 100;  // more than the send queue holds
 	const auto content = pattern(count * 64, 7);
