@@ -212,6 +212,7 @@ private:
 	void count_open(Handle cq, int change);
 	void check_send(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);
 	void check_order(QueuePair&, const OpenSend&, std::uint8_t flags, const Caller&);
+	void check_flag(QueuePair&, const OpenSend&, const Caller&);
 	void check_receive(Handle queue, const OpenReceive&);
 	void check_read_sink(const QueuePair&, const OpenSend&, const Caller&);
 	void check_lkeys(QueuePair&, const OpenSend& next, Site);
@@ -260,6 +261,7 @@ private:
 	std::uint64_t serial_ = 0;
 	bool new_connections_ = false;
 	std::map<std::uint32_t, std::pair<std::uint32_t, Site>> first_psns_;  // PSN -> QPN, place
+	std::map<pthread_t, DataWrite> data_writes_;
 	std::map<pthread_t, std::pair<std::uintptr_t, std::uintptr_t>> stacks_;
 };
 

@@ -44,31 +44,6 @@ std::uint32_t Book::room(Handle handle) {
 	return open < qp->facts.send_requests_max ? qp->facts.send_requests_max - static_cast<std::uint32_t>(open) : 0;
 }
 
-void Book::check_order(QueuePair& qp, const OpenSend& next, std::uint8_t flags, const Caller& caller) {
-	const bool fenced = flags & queues::send_fence;
-	bool reads_open = false;
-	for (const OpenSend& earlier : qp.sends) {
-		if (!earlier.reads()) continue;
-		reads_open = true;
-		if (fenced || next.reads()) continue;
-		const bool forwards = !next.is_inline && share_bytes(earlier.segments, next.segments);
-		const bool overwrites = earlier.opcode == SendOpcode::rdma_read &&
-			(next.opcode == SendOpcode::rdma_write || next.opcode == SendOpcode::rdma_write_imm) &&
-			overlap(earlier.remote_address, earlier.length(), next.remote_address, next.length());
-		if (!forwards && !overwrites) continue;
-		return findings_.report(Rule::read_then_write_nofence, caller.site,
-			text("%s on QP 0x%x %s of %s, which has not completed, and has no IBV_SEND_FENCE",
-				request_name(next.opcode, next.wr_id).c_str(), qp.facts.qpn,
-				forwards ? "sends the result" : "overwrites the source",
-				request_name(earlier.opcode, earlier.wr_id).c_str()),
-			{{request_name(earlier.opcode, earlier.wr_id) + " was posted here", earlier.caller.site}});
-	}
-	if (fenced && !reads_open && !qp.sends.empty())
-		findings_.report(Rule::fence_expects_write, caller.site,
-			text("%s on QP 0x%x has IBV_SEND_FENCE, but no READ or atomic is under way",
-				request_name(next.opcode, next.wr_id).c_str(), qp.facts.qpn));
-}
-
 void Book::check_send(QueuePair& qp, const OpenSend& next, std::uint8_t flags, const Caller& caller) {
 	if (next.is_atomic() && (next.remote_address % 8 || next.length() != 8))
 		findings_.report(Rule::atomic_unaligned, caller.site,
@@ -95,6 +70,7 @@ void Book::check_send(QueuePair& qp, const OpenSend& next, std::uint8_t flags, c
 				request_name(next.opcode, next.wr_id).c_str(), qp.facts.qpn));
 	check_read_sink(qp, next, caller);
 	check_order(qp, next, flags, caller);
+	check_flag(qp, next, caller);
 }
 
 void Book::check_read_sink(const QueuePair& qp, const OpenSend& next, const Caller& caller) {
@@ -144,6 +120,7 @@ void Book::sends_posted(Handle handle, std::span<const SendFacts> requests, cons
 		const bool is_inline = facts.flags & queues::send_inline;
 		OpenSend next{.wr_id = facts.wr_id,
 			.remote_address = facts.remote_address,
+			.rkey = facts.rkey,
 			.address_handle = facts.address_handle,
 			.segments = {facts.segments.begin(), facts.segments.end()},
 			.digest = {},

@@ -9,8 +9,8 @@
 
 #include <array>
 #include <cerrno>
-#include <fstream>
-#include <sstream>
+
+#include "nic/rules/findings_file.h"
 
 namespace verbena::rules {
 namespace {
@@ -45,18 +45,7 @@ protected:
 			1);
 		book.changed(&qp, {.state = IBV_QPS_RTS}, 1);
 	}
-	~BookTest() override { unlink(path.c_str()); }
-
-	static std::string make_file() {
-		std::string path = testing::TempDir() + "findings-XXXXXX";
-		close(mkstemp(path.data()));
-		return path;
-	}
-	std::string found() const {
-		std::ostringstream out;
-		out << std::ifstream(path).rdbuf();
-		return out.str();
-	}
+	std::string found() const { return file.text(); }
 
 	void post(
 		std::uint64_t id, std::uint8_t flags = queues::send_signaled, SendOpcode opcode = SendOpcode::rdma_write) {
@@ -80,8 +69,8 @@ protected:
 		book.receive_is_filled(0x10, id, {&segment, 1});
 	}
 
-	std::string path = make_file();
-	Findings findings{Severity::advice, path};
+	FindingsFile file;
+	Findings findings{Severity::advice, file.path()};
 	Book book{findings};
 	std::array<char, 64> memory{};
 	char cq = 0, qp = 0, channel = 0, mr = 0, region = 0;

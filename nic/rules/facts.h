@@ -60,6 +60,7 @@ struct ChangeFacts {
 struct SendFacts {
 	std::uint64_t wr_id = 0;
 	std::uint64_t remote_address = 0;
+	std::uint32_t rkey = 0;
 	Handle address_handle = nullptr;
 	std::span<const queues::Segment> segments;
 	queues::SendOpcode opcode{};

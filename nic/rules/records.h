@@ -55,6 +55,7 @@ struct Ghost {
 
 struct OpenSend {
 	std::uint64_t wr_id, remote_address;
+	std::uint32_t rkey;
 	Handle address_handle;
 	std::vector<queues::Segment> segments;
 	std::optional<std::uint64_t> digest;
@@ -111,6 +112,7 @@ struct QueuePair {
 	unsigned posters = 0;  // threads in a post, if it has a thread domain
 	std::uint64_t receives_posted = 0;
 	bool broken = false;  // in IBV_QPS_ERR, as the program knows
+	bool writes_data = false;  // it has carried a WRITE that was too long for a flag
 	std::deque<OpenSend> sends;
 	std::deque<OpenReceive> receives;
 	std::optional<FailedPost> failed;
@@ -119,6 +121,13 @@ struct QueuePair {
 	// The last inline request with an lkey that no region has.
 	std::optional<StrangeInline> strange_inline;
 	std::optional<pthread_t> builder;  // the thread between ibv_wr_start and ibv_wr_complete
+};
+
+// The last WRITE of a thread that was too long for a flag.
+struct DataWrite {
+	Handle queue_pair;
+	std::uint64_t wr_id, remote_address;
+	std::uint32_t rkey;
 };
 
 struct SharedQueue {

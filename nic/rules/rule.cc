@@ -201,6 +201,10 @@ constexpr std::array<Entry, static_cast<std::size_t>(Rule::count)> entries{{
 			"nothing says when the bytes of a WRITE are in memory, and in which order, but a completion: that of a "
 			"later "
 			"SEND or of a WRITE with immediate (ibv_query_qp_data_in_order(3))"}},
+	{Rule::write_flag_other_qp,
+		{"write-flag-other-qp", portability,
+			"requests of two queue pairs have no order, so a flag by another queue pair may arrive before the data; "
+			"send both by one queue pair, or poll the completion of the data first (ibv_query_qp_data_in_order(3))"}},
 	{Rule::read_then_write_nofence,
 		{"read-then-write-nofence", error,
 			"a request after a READ may be executed before the READ, unless it has IBV_SEND_FENCE or the READ's "

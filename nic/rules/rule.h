@@ -70,6 +70,7 @@ enum class Rule : std::uint8_t {
 	send_completion_means_slot,
 	// Ordering
 	poll_memory_write,
+	write_flag_other_qp,
 	read_then_write_nofence,
 	fence_expects_write,
 	atomic_unaligned,

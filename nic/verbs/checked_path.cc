@@ -48,9 +48,11 @@ SendFacts facts_of(const SoftQp& sqp, const ibv_send_wr& wr) {
 		facts.address_handle = wr.wr.ud.ah;
 	} else if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		facts.remote_address = wr.wr.atomic.remote_addr;
+		facts.rkey = wr.wr.atomic.rkey;
 	} else if (wr.opcode == IBV_WR_RDMA_READ || wr.opcode == IBV_WR_RDMA_WRITE ||
 		wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
 		facts.remote_address = wr.wr.rdma.remote_addr;
+		facts.rkey = wr.wr.rdma.rkey;
 	}
 	return facts;
 }
@@ -249,6 +251,7 @@ std::vector<SendFacts> facts_of_build(SoftQp& sqp) {
 			(wqe.reads() || wqe.opcode == queues::SendOpcode::rdma_write ||
 				wqe.opcode == queues::SendOpcode::rdma_write_imm)) {
 			facts.remote_address = wqe.rdma.address;
+			facts.rkey = wqe.rdma.rkey;
 		}
 		posted.push_back(facts);
 	}

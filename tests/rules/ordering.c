@@ -4,6 +4,17 @@
 
 #include "programs.h"
 
+// Data by one queue pair and the flag by another one. Both lead into the memory of this process.
+static void write_flag_other_qp(bool fixed) {
+	struct pair pair = make_pair(&usual);
+	MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 0, 2048, 8192)) == 0);
+	if (fixed) MUST(await(pair.a.cq) == IBV_WC_SUCCESS);
+	MUST(post(pair.b.qp, request(&pair, IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, 4096, 8, 16384)) == 0);
+	MUST(await(pair.b.cq) == IBV_WC_SUCCESS);
+	if (!fixed) MUST(await(pair.a.cq) == IBV_WC_SUCCESS);
+	end_pair(&pair);
+}
+
 static void read_then_write_nofence(bool fixed) {
 	struct pair pair = make_pair(&usual);
 	MUST(post(pair.a.qp, request(&pair, IBV_WR_RDMA_READ, 0, 0, 64, 8192)) == 0);
@@ -150,7 +161,8 @@ static void atomic_two_devices(bool fixed) {
 }
 
 const struct program ordering[] = {
-	PROGRAM(poll_memory_write), PROGRAM(flag_polled), PROGRAM(read_then_write_nofence),
+	PROGRAM(poll_memory_write), PROGRAM(flag_polled), PROGRAM(write_flag_other_qp),
+	PROGRAM(read_then_write_nofence),
 	PROGRAM(fence_expects_write), PROGRAM(atomic_unaligned),
 	PROGRAM(atomic_vs_cpu), PROGRAM(atomic_vs_write), PROGRAM(atomic_two_devices),
 	{0},
