@@ -84,6 +84,7 @@ struct Repetition {
 	std::uint64_t eager = 0, reads = 0, writes = 0, leased = 0, copied = 0, one_sided = 0;
 	std::uint64_t registrations = 0;  // memory registrations by the clients
 	double core_to_core_ns = 0;     // before the run; 0: unknown
+	double bytes_copied_per_second = 0;  // by one processor, before the run; 0: unknown
 	char failure[200] = {};         // why the run was cut short; empty if it was not
 };
 

@@ -32,6 +32,7 @@ bench::Json json_of(const Cell& cell, const std::string& name, const Repetition&
 			{"registrations", run.registrations}});
 	json["operations_per_second"] = per_second(json);
 	json["core_to_core_ns"] = run.core_to_core_ns > 0 ? bench::Json(run.core_to_core_ns) : bench::Json(nullptr);
+	if (run.bytes_copied_per_second > 0) json["bytes_copied_per_second"] = run.bytes_copied_per_second;
 	json["failure"] = run.failure;
 	bench::add_latency(json, run.latency_ns, {});
 	return json;

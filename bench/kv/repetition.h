@@ -3,8 +3,8 @@
 //
 // It is an object with `cell` (the name of the cell that was measured), the counts and times of the
 // Repetition, payload_bytes, operations_per_second, the percentiles, core_to_core_ns (null if
-// unknown), `failure`, and in JSON the histogram latency_ns. A repetition of another system has no
-// counts of our protocol.
+// unknown), bytes_copied_per_second (of large values alone), `failure`, and in JSON the histogram
+// latency_ns. A repetition of another system has no counts of our protocol.
 //
 // Threads: pure functions.
 // Errors: Json::exception if a repetition has not what a repetition has.

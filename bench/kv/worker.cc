@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <span>
 
+#include "bench/kv/one_copy.h"
+
 namespace verbena::kvbench {
 namespace {
 
@@ -194,6 +196,7 @@ Repetition Worker::run(const Cell& cell) {
 		session_.loop().run_until([&] { return phase.lanes == 0; });
 		return phase;
 	};
+	const double copied = bytes_copied_per_second(cell);
 	std::uint64_t warmed = 0;
 	if (cell.warmup > 0) {
 		const Phase warming = phase(cell.warmup, never);
@@ -209,6 +212,7 @@ Repetition Worker::run(const Cell& cell) {
 	Repetition result = counted(measured, session_);
 	result.elapsed_ns = monotonic_now() - begun;
 	subtract(result, before);
+	result.bytes_copied_per_second = copied;
 	result.warmup = warmed;
 	result.operations = timed.done;
 	result.latency_sum_ns = timed.latency_sum;

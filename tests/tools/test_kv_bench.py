@@ -92,6 +92,19 @@ def test_the_users_eager_max_decides_the_protocol(programs: Programs) -> None:
     assert ways == {("512", "eager", "1024"), ("2048", "rendezvous", "1024")}, ran
 
 
+def test_large_values_are_compared_with_one_copy_in_the_same_run(programs: Programs) -> None:
+    words = ("--sizes", "4K,128K", "--proto", "auto", "--window", 4)
+    ran = programs.run("verbena", "bench", "kv", *words, *QUICK, "--json", "-", limit_s=60)
+    assert ran.status == 0, ran
+    table = json.loads(ran.out)
+    compared = re.findall(
+        r"(SET|GET) auto 128 KiB window 4: ([0-9.]+) of ([0-9.]+) GiB/s", table["environment"]["one_copy"]
+    )
+    assert [op for op, _, _ in compared] == ["SET", "GET"] and "4 KiB" not in table["environment"]["one_copy"], table
+    for row, (_, part, limit) in zip([r for r in table["rows"] if r["value_bytes"] == 131072], compared, strict=True):
+        assert abs(row["gibibytes_per_second"] / float(limit) - float(part)) < 0.02, row
+
+
 def test_several_clients_share_the_operations_of_a_run(programs: Programs) -> None:
     words = ("--clients", 3, "--sizes", "64,64K", "--proto", "auto", "--window", 4)
     ran = programs.run("verbena", "bench", "kv", *words, *QUICK, "--csv", "-", limit_s=60)
