@@ -107,9 +107,9 @@ def parse(words: tuple[str, ...], text: str) -> Command:
 def read(program: Path, words: tuple[str, ...] = ()) -> Command:
     """Run a program with --help, and so for each of its subcommands."""
     words = words or (program.name,)
-    done = subprocess.run(
-        [program, *words[1:], "--help"], capture_output=True, text=True, timeout=60, check=True, cwd="/"
-    )
+    done = subprocess.run([program, *words[1:], "--help"], capture_output=True, text=True, timeout=60, cwd="/")
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)} --help has ended with {done.returncode}:\n{done.stderr}")
     command = parse(words, done.stdout)
     if not command.usage or not command.options:
         raise ValueError(f"{' '.join(words)} --help has no usage line or no options:\n{done.stdout}")
