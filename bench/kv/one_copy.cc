@@ -10,15 +10,16 @@
 namespace verbena::kvbench {
 namespace {
 
-// The keys of a client; more values are not different.
-constexpr std::size_t blocks_max = 16;
 constexpr std::size_t copied_bytes_min = 64 << 20;
+// Bounds the memory of a measurement with many clients.
+constexpr std::size_t working_set_max = 256 << 20;
 
 }  // namespace
 
 double bytes_copied_per_second(const Cell& cell) {
-	if (cell.size < copied_size_min || cell.system != System::verbena) return 0;
-	const std::size_t blocks = std::min<std::size_t>(std::size_t{cell.window} * cell.clients, blocks_max);
+	if (cell.size < copied_size_min) return 0;
+	const std::size_t different = std::size_t{std::min(cell.window, keys_of_client)} * cell.clients;
+	const std::size_t blocks = std::min(different, std::max<std::size_t>(working_set_max / cell.size, 1));
 	const std::vector<char> from(blocks * cell.size, 'a');
 	std::vector<char> to(blocks * cell.size, 'b');
 	const std::size_t rounds = copied_bytes_min / to.size() + 1;

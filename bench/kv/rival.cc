@@ -17,8 +17,6 @@
 namespace verbena::kvbench {
 namespace {
 
-constexpr std::uint32_t keys_max = 16;  // as our own clients have
-
 // The requests and the right answers of one kind, one for each key. All requests are equally long,
 // and so are all answers. Operation i of a window uses key i modulo the number of keys.
 struct Exchange {
@@ -154,7 +152,7 @@ Repetition run_rival(const bench::RivalServer& server, const Cell& cell, std::ui
 	if (!connection.open()) return failed(server.name() + " does not answer");
 	const std::string wrong =
 		fmt::format("{} did not answer a {} of {} B as it should", server.name(), name_of(cell.op), cell.size);
-	const std::uint32_t keys = std::min(cell.window, keys_max);
+	const std::uint32_t keys = std::min(cell.window, keys_of_client);
 	const Values values(cell.size, keys, number, nullptr);
 	const Exchange sets = exchange_of(cell.system, Op::set, values, keys),
 				   gets = exchange_of(cell.system, Op::get, values, keys);

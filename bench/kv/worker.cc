@@ -13,15 +13,12 @@ namespace {
 
 using async::Task;
 
-// The number of keys of each client. Lane i of a client uses key i modulo this number.
-constexpr std::uint32_t keys = 16;
-
 // The keys of each client.
 std::vector<std::vector<Key>> keys_of(std::uint32_t clients, std::uint32_t first_client) {
 	std::vector<std::vector<Key>> all(clients);
 	for (std::uint32_t c = 0; c < clients; ++c)
-		for (std::uint32_t i = 0; i < keys; ++i)
-			all[c].push_back({fmt::format("{:04}:{:03}", first_client + c, i), c * keys + i});
+		for (std::uint32_t i = 0; i < keys_of_client; ++i)
+			all[c].push_back({fmt::format("{:04}:{:03}", first_client + c, i), c * keys_of_client + i});
 	return all;
 }
 
@@ -181,7 +178,7 @@ Repetition Worker::run(const Cell& cell) {
 	if (const std::string failure = connect(cell.clients); !failure.empty()) return failed_run(failure);
 	channel::MemoryPool* const pool = session_.transport() == nullptr ? nullptr : &session_.transport()->memory();
 	Load load{.keys = keys_of(cell.clients, options_.first_client),
-		.values = Values(cell.size, cell.clients * keys, ++runs_, pool)};
+		.values = Values(cell.size, cell.clients * keys_of_client, ++runs_, pool)};
 	if (const std::string failure = prepare(cell, load); !failure.empty()) return failed_run(failure);
 	const std::uint64_t wrong_before = cell.proto == Proto::one_sided ? check_values(cell, load) : 0;
 	if (pool != nullptr && cell.proto != Proto::eager)
@@ -192,7 +189,7 @@ Repetition Worker::run(const Cell& cell) {
 		phase.lanes = std::size_t{cell.window} * cell.clients;
 		for (std::uint32_t i = 0; i < cell.window; ++i)
 			for (std::uint32_t c = 0; c < cell.clients; ++c)
-				session_.loop().spawn(lane(*clients_[c], phase, load.keys[c][i % keys]));
+				session_.loop().spawn(lane(*clients_[c], phase, load.keys[c][i % keys_of_client]));
 		session_.loop().run_until([&] { return phase.lanes == 0; });
 		return phase;
 	};

@@ -31,8 +31,7 @@ void Book::check_order(QueuePair& qp, const OpenSend& next, std::uint8_t flags, 
 		reads_open = true;
 		if (fenced || next.reads()) continue;
 		const bool forwards = !next.is_inline && share_bytes(earlier.segments, next.segments);
-		const bool overwrites = earlier.opcode == SendOpcode::rdma_read &&
-			(next.opcode == SendOpcode::rdma_write || next.opcode == SendOpcode::rdma_write_imm) &&
+		const bool overwrites = earlier.opcode == SendOpcode::rdma_read && writes(next) &&
 			overlap(earlier.remote_address, earlier.length(), next.remote_address, next.length());
 		if (!forwards && !overwrites) continue;
 		return findings_.report(Rule::read_then_write_nofence, caller.site,
