@@ -23,6 +23,11 @@ std::filesystem::path find_package() {
 	return (folder / VERBENA_BIN_TO_DATA / "report").lexically_normal();
 }
 
+// Debian's interpreter, because only that one finds Debian's matplotlib. It must also be called by
+// its path: called `python3`, it takes its modules from the first python3 in PATH, which may be one
+// of a virtual environment.
+constexpr const char* interpreter = "/usr/bin/python3";
+
 // Returns, with an exit code, only on failure. The code is never 1, which means a regression.
 int report(const std::vector<std::string>& arguments) {
 	const std::filesystem::path package = find_package();
@@ -32,14 +37,13 @@ int report(const std::vector<std::string>& arguments) {
 			usage);
 
 	const std::string path = package.string();
-	std::vector<char*> argv{const_cast<char*>("python3"), const_cast<char*>(path.c_str())};
+	std::vector<char*> argv{const_cast<char*>(interpreter), const_cast<char*>(path.c_str())};
 	for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
 	argv.push_back(nullptr);
 	// The report asks this program to judge the rows.
 	setenv("VERBENA_PROGRAM", bench::own_executable().c_str(), 1);
-	// Debian's interpreter by its path, because only that one finds Debian's matplotlib.
-	execv("/usr/bin/python3", argv.data());
-	return complain(std::string("cannot run /usr/bin/python3: ") + std::strerror(errno), usage);
+	execv(interpreter, argv.data());
+	return complain(std::string("cannot run ") + interpreter + ": " + std::strerror(errno), usage);
 }
 
 }  // namespace

@@ -5,7 +5,9 @@ import csv
 import hashlib
 import html
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,17 @@ def test_our_own_table_has_no_invalid_row(programs: Programs, table: Path, name:
     with open(table / "rows.csv", newline="") as file:
         own = {row["validity"] for row in csv.DictReader(line for line in file if not line.startswith("#"))}
     assert {validity for validity, _ in judged(programs, table / name).values()} == own, "a row reads as it was written"
+
+
+def test_a_report_in_an_activated_virtual_environment_finds_debians_modules(programs: Programs, tmp_path: Path) -> None:
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    activated = os.environ | {
+        "VERBENA_REPORT": str(ROOT / "report"),
+        "VIRTUAL_ENV": str(tmp_path / "venv"),
+        "PATH": f"{tmp_path / 'venv' / 'bin'}:{os.environ['PATH']}",
+    }
+    ran = programs.run("verbena", "report", PUBLISHED, "-o", "page.html", env=activated, limit_s=60)
+    assert ran.status == 0, ran
 
 
 @pytest.fixture(scope="module")
