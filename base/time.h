@@ -9,6 +9,7 @@
 namespace verbena {
 
 using Nanoseconds = std::uint64_t;
+inline constexpr Nanoseconds us = 1'000, ms = 1'000'000, second = 1'000'000'000;
 // A deadline that never comes.
 inline constexpr Nanoseconds never = ~Nanoseconds{0};
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr unsigned authority_days = 3650;
 
-struct Options {
+struct CertsOptions {
 	std::string folder;
 	std::vector<std::string> hosts;
 	unsigned days = 365;
@@ -54,7 +54,7 @@ struct File {
 
 // The six files of a set: certificate and key of the authority, the server and the client. The
 // error is a message for the user.
-std::expected<std::vector<File>, std::string> make_set(const Options& options) {
+std::expected<std::vector<File>, std::string> make_set(const CertsOptions& options) {
 	const auto authority = channel::make_authority("verbena authority", authority_days);
 	if (!authority) return std::unexpected(authority.error());
 	const auto server = channel::issue(
@@ -68,7 +68,7 @@ std::expected<std::vector<File>, std::string> make_set(const Options& options) {
 		{"client.pem", client->certificate_pem, 0644}, {"client.key", client->key_pem, 0600}};
 }
 
-int make(const Options& options) {
+int make(const CertsOptions& options) {
 	const std::filesystem::path folder = options.folder;
 	std::error_code error;
 	std::filesystem::create_directories(
@@ -124,7 +124,7 @@ void add_certs(CLI::App& app, Action& action) {
 		"this user's identity\n"
 		"Programs of one user need no certificates: they authenticate each other by the user's identity. "
 		"docs/security.md says what each protects.");
-	auto options = std::make_shared<Options>();
+	auto options = std::make_shared<CertsOptions>();
 	auto* show_flag =
 		sub->add_flag("--show", options->show, "Print the file and the fingerprint of this user's identity");
 	auto* dir = sub->add_option("--dir", options->folder, "Folder for the six files; made if it does not exist")

@@ -24,7 +24,7 @@
 namespace verbena::tools {
 namespace {
 
-struct Options {
+struct CheckedTable {
 	std::string file;
 	bool strict = false;
 	bool json = false;
@@ -60,7 +60,7 @@ std::string counts_text(std::span<const bench::Verdict> verdicts) {
 }
 
 // Judges a table by the one judge and prints what it finds.
-int check_table(const Options& options, const bench::Experiment& experiment, const bench::Table& table) {
+int check_table(const CheckedTable& options, const bench::Experiment& experiment, const bench::Table& table) {
 	const auto verdicts = bench::judge(experiment, table);
 	if (!verdicts) return complain(fmt::format("{}: {}", options.file, verdicts.error()));
 	const auto count = [&](bench::Validity validity) {
@@ -98,7 +98,7 @@ int check_table(const Options& options, const bench::Experiment& experiment, con
 	return options.strict && invalid > 0 ? impossible_data : good;
 }
 
-int check(const Options& options) {
+int check(const CheckedTable& options) {
 	std::stringstream text;
 	if (options.file == "-") {
 		text << std::cin.rdbuf();
@@ -129,7 +129,7 @@ void add_check(CLI::App& app, Action& action) {
 		"  experiment, connect, clients, count              bench connect\n"
 		"  experiment, mode, msg, window, iters, mops, gib  bench rcud\n"
 		"With --strict, the exit code is 3 if a row cannot be true.");
-	auto options = std::make_shared<Options>();
+	auto options = std::make_shared<CheckedTable>();
 	sub->add_option("file", options->file, "Table in CSV or JSON (- is standard input)")->required()->type_name("FILE");
 	sub->add_flag("--strict", options->strict, "Exit with 3 if a row is invalid");
 	sub->add_flag("--json", options->json, "Print JSON");

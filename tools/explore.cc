@@ -75,7 +75,7 @@ std::string joined(const std::vector<std::string>& words) {
 	return text;
 }
 
-struct Finding {
+struct Found {
 	std::uint64_t seed = 0;
 	Verdict verdict;
 	Items items;
@@ -95,8 +95,8 @@ public:
 			.server_wait = static_cast<Nanoseconds>(options_.server_wait_s * 1e9)});
 	}
 
-	Finding reduce(std::uint64_t seed, Verdict verdict) const {
-		Finding finding{seed, std::move(verdict), {}, {}, {}};
+	Found reduce(std::uint64_t seed, Verdict verdict) const {
+		Found finding{seed, std::move(verdict), {}, {}, {}};
 		finding.items = minimize(all_items(options_), [&](const Items& fewer) {
 			for (int i = 0; i < options_.repeats; ++i)
 				if (Verdict again = run(fewer, seed); !again.failure.empty()) {
@@ -116,7 +116,7 @@ private:
 	const std::vector<std::string>& program_;
 };
 
-void print(const Finding& finding) {
+void print(const Found& finding) {
 	constexpr int lines_max = 8;
 	fmt::print("seed {:#x}: {} after {:.1f} s\n", finding.seed, finding.verdict.failure,
 		static_cast<double>(finding.verdict.took) * 1e-9);
@@ -130,7 +130,7 @@ void print(const Finding& finding) {
 	std::fflush(stdout);
 }
 
-nlohmann::ordered_json json_of(const Finding& finding) {
+nlohmann::ordered_json json_of_found(const Found& finding) {
 	nlohmann::ordered_json entry{{"seed", fmt::format("{:#x}", finding.seed)}, {"failure", finding.verdict.failure},
 		{"takes", finding.items}, {"command", finding.command}, {"output", finding.verdict.output}};
 	if (!finding.server_command.empty()) entry["server_command"] = finding.server_command;
@@ -160,9 +160,9 @@ int explore(const ExploreOptions& options, const std::vector<std::string>& progr
 		Verdict verdict = exploration.run(all_items(options), seed);
 		if (verdict.failure.empty()) continue;
 		++failures;
-		const Finding finding = exploration.reduce(seed, std::move(verdict));
+		const Found finding = exploration.reduce(seed, std::move(verdict));
 		print(finding);
-		report["failures"].push_back(json_of(finding));
+		report["failures"].push_back(json_of_found(finding));
 	}
 	report["runs"] = run;
 	fmt::print("{} runs under {}, {} failed\n", run, options.model, failures);

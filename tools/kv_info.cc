@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct InfoOptions {
 	std::string servers, transport = "rdma", device;
 	std::uint32_t timeout_ms = 10'000;
 	bool json = false;
@@ -55,7 +55,7 @@ async::Task<void> ask(kv::Router& router, const std::vector<std::string>& server
 	}
 }
 
-int run(const Options& options) {
+int run(const InfoOptions& options) {
 	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
 	if (!trust) return complain(trust.error(), usage);
 	auto protection = channel::make_client_protection(*trust);
@@ -98,7 +98,7 @@ void add_kv(CLI::App& app, Action& action) {
 	info->footer(
 		"Examples:\n  verbena kv info 127.0.0.1\n  verbena kv info 10.0.0.1,10.0.0.2 --json\n"
 		"docs/kv.md explains the lines.");
-	auto options = std::make_shared<Options>();
+	auto options = std::make_shared<InfoOptions>();
 	info->add_option("server", options->servers,
 			"HOST[:PORT] of a kv_server, a comma-separated list of servers, or etcd://HOST:2379/PREFIX "
 			"(etcds:// with TLS)")

@@ -71,7 +71,7 @@ struct Session {
 	Session(const lib::SocketAddress& server, const Cell& cell)
 		: channel(take(lib::make_event_channel())),
 		  connection(take(lib::resolve(channel.get(), server, 5s))),
-		  end(connection.device, cell, shape_on(cell, connection.device), Role::sender, 64, Endpoint::default_qkey,
+		  end(connection.device, cell, shape_on(cell, connection.device), Side::sender, 64, Endpoint::default_qkey,
 			  connection.id.get()) {}
 
 	lib::EventChannel channel;

@@ -96,7 +96,7 @@ private:
 		const lib::OpenDevice& device = connection_->device;
 		const Shape shape =
 			take(shape_of(offer.cell, {}, {.mtu = device.mtu_bytes(), .queue_depth_max = queue_depth_of(device)}));
-		end_.emplace(device, offer.cell, shape, Role::receiver, 0, Endpoint::default_qkey, id_);
+		end_.emplace(device, offer.cell, shape, Side::receiver, 0, Endpoint::default_qkey, id_);
 	}
 
 	void measure(Receiver& receiver, const Offer& offer) {

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct SelfTestOptions {
 	bool json = false;
 	bool no_speed = false;
 	double limit_s = 10;
@@ -107,7 +107,7 @@ void look_at_machine(const Show& report, Measuring until) {
 	all({check_devices()});
 }
 
-int run(const Options& options) {
+int run(const SelfTestOptions& options) {
 	using Clock = std::chrono::steady_clock;
 	if (options.is_server || options.is_server_of_other_host) return serve_self_test(options.is_server, options.core);
 	const auto start = Clock::now();
@@ -145,7 +145,7 @@ void add_self_test(CLI::App& app, Action& action) {
 		"  verbena self-test --json >self-test.json\n"
 		"'verbena doctor' explains one missing thing at a time, sends nothing, and looks at programs.\n"
 		"Exit codes: 0 if everything works (notes are no failures), 1 if something does not, 2 wrong usage.");
-	auto options = std::make_shared<Options>();
+	auto options = std::make_shared<SelfTestOptions>();
 	sub->add_flag("--json", options->json, "Print JSON");
 	sub->add_flag("--no-speed", options->no_speed, "Check, and measure nothing: about a second");
 	sub->add_option("--limit", options->limit_s, "Seconds after which the test gives up")

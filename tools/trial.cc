@@ -36,9 +36,9 @@ constexpr off_t output_bytes_max = 2048;
 [[noreturn]] void give_up(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
 // A process group that prints into a file of its own.
-class Process {
+class Started {
 public:
-	Process(const std::vector<std::string>& options, const std::vector<std::string>& program)
+	Started(const std::vector<std::string>& options, const std::vector<std::string>& program)
 		: output_(memfd_create("output", MFD_CLOEXEC)) {
 		if (!output_) give_up("memfd_create");
 		std::vector<std::string> words{"verbena", "run"};
@@ -67,13 +67,13 @@ public:
 		pidfd_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
 		if (!pidfd_) give_up("pidfd_open");
 	}
-	~Process() {
+	~Started() {
 		if (!status_) kill(-pid_, SIGKILL);
 		wait_until(never);
 		kill(-pid_, SIGKILL);  // processes that it has left behind
 	}
-	Process(const Process&) = delete;
-	Process& operator=(const Process&) = delete;
+	Started(const Started&) = delete;
+	Started& operator=(const Started&) = delete;
 
 	// False: it has not ended by then.
 	bool wait_until(Nanoseconds deadline) {
@@ -132,7 +132,7 @@ private:
 };
 
 // Returns the failure of a server whose client has ended.
-std::string end_server(Process& server) {
+std::string end_server(Started& server) {
 	if (server.wait_until(monotonic_now() + server_patience)) return server.failure();
 	server.signal(SIGTERM);
 	if (!server.wait_until(monotonic_now() + server_patience)) server.signal(SIGKILL);
@@ -143,14 +143,14 @@ std::string end_server(Process& server) {
 
 Verdict run_trial(const Trial& trial) {
 	const Nanoseconds begin = monotonic_now();
-	std::optional<Process> server;
+	std::optional<Started> server;
 	if (!trial.server.empty()) {
 		server.emplace(trial.options, std::vector<std::string>{"sh", "-c", "exec " + trial.server});
 		const Nanoseconds give_up_at = begin + trial.server_wait;
 		while (!server->listens() && monotonic_now() < give_up_at)
 			if (server->wait_until(std::min(give_up_at, monotonic_now() + listening_pause))) break;
 	}
-	Process program(trial.options, trial.program);
+	Started program(trial.options, trial.program);
 	Verdict verdict;
 	if (program.wait_until(begin + trial.limit)) verdict.failure = program.failure();
 	else verdict.failure = fmt::format("not done after {:g} s", static_cast<double>(trial.limit) * 1e-9);

@@ -166,7 +166,7 @@ int run(const Options& options) {
 	if (options.iters > 0 && cell.msg < 16)
 		throw UsageError("--iters needs a --msg of at least 16 bytes, because a measured message carries two stamps");
 	const Shape shape{.fragment_bytes = cell.msg, .stride = (cell.msg + 63) / 64 * 64};
-	Endpoint end(device, cell, shape, Role::sender, 64, server.qkey);
+	Endpoint end(device, cell, shape, Side::sender, 64, server.qkey);
 	end.connect(server);
 	Sender sender(end);
 	if (options.iters == 0) return run_plain(end, sender, options);

@@ -84,7 +84,7 @@ int run(const Options& options) {
 	Shape shape = take(shape_of(cell, {}, {.mtu = device.mtu_bytes()}));
 	shape.receive_depth = options.receive_depth.value_or(options.window + 10);
 
-	Endpoint end(device, cell, shape, Role::receiver, 0);
+	Endpoint end(device, cell, shape, Side::receiver, 0);
 	Receiver receiver(end, 0, false);
 	Answers answers(end);
 	receiver.post_receives();

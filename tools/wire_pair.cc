@@ -131,7 +131,7 @@ Done set_up(const char* interface, const char* address) {
 
 bool write_file(const char* path, const std::string& text) {
 	const Descriptor fd(open(path, O_WRONLY | O_CLOEXEC));
-	return fd && write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+	return fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
 // A network namespace of its own; also a user namespace, unless the process may make it without.

@@ -48,7 +48,7 @@ Json row(const std::vector<Json>& repetitions) {
 	return json;
 }
 
-std::string judged(const Json& row) {
+std::string judged_text(const Json& row) {
 	Findings findings;
 	examine_percentiles(row, {}, findings);
 	return findings.verdict().reason;
@@ -58,17 +58,17 @@ TEST(Latencies, OfARowAreThoseOfAllRepetitionsTogether) {
 	const Json one = row({repetition({1000, 1000, 1000}), repetition({1000, 9000})});
 	EXPECT_EQ(one["max_us"], 9.0);
 	EXPECT_NEAR(one["p50_us"].get<double>(), 1, 0.02);
-	EXPECT_EQ(judged(one), "");
+	EXPECT_EQ(judged_text(one), "");
 }
 
 TEST(Latencies, ThatNoRepetitionHasAreInvalid) {
 	Json one = row({repetition({1000, 2000}), repetition({1000, 2000})});
 	one["p50_us"] = 1.1;
-	EXPECT_EQ(judged(one), "p50_us is not between those of the repetitions");
+	EXPECT_EQ(judged_text(one), "p50_us is not between those of the repetitions");
 	one["p50_us"] = 0.9;
-	EXPECT_EQ(judged(one), "p50_us is not between those of the repetitions");
+	EXPECT_EQ(judged_text(one), "p50_us is not between those of the repetitions");
 	one["p50_us"] = nullptr;
-	EXPECT_EQ(judged(one), "p50_us is not between those of the repetitions");
+	EXPECT_EQ(judged_text(one), "p50_us is not between those of the repetitions");
 }
 
 TEST(Latencies, OfARepetitionFollowFromItsHistogram) {

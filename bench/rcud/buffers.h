@@ -17,7 +17,7 @@
 
 namespace verbena::rcud {
 
-enum class Role : std::uint8_t { sender, receiver };
+enum class Side : std::uint8_t { sender, receiver };
 
 // Everything that the other side needs to reach this end.
 struct Address {
@@ -51,13 +51,13 @@ private:
 
 struct Buffers {
 	// Throws a Failure if there is no memory.
-	Buffers(const Cell& cell, const Shape& shape, Role role);
+	Buffers(const Cell& cell, const Shape& shape, Side role);
 
 	bool is_ud() const { return cell.mode != Mode::rc; }
 
 	const Cell cell;
 	const Shape shape;
-	const Role role;
+	const Side role;
 
 	// The payload of receive i begins at receive_at(i), its buffer at receive_at(i) - grh_bytes().
 	std::uint32_t receive_count;

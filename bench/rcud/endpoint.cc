@@ -10,7 +10,7 @@ constexpr std::uint32_t reads_wanted = 16;
 
 }  // namespace
 
-Endpoint::Endpoint(const lib::OpenDevice& device_, const Cell& cell_, const Shape& shape_, Role role_,
+Endpoint::Endpoint(const lib::OpenDevice& device_, const Cell& cell_, const Shape& shape_, Side role_,
 	std::uint32_t inline_wanted, std::uint32_t qkey_, rdma_cm_id* connection)
 	: Buffers(cell_, shape_, role_), device(device_), qkey(qkey_) {
 	cq = take(lib::make_completion_queue(device.context.get(), static_cast<int>(send_depth + receive_count)));

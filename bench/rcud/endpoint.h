@@ -33,7 +33,7 @@ concept End = std::derived_from<T, Buffers> &&
 struct Endpoint : Buffers {
 	// With `connection` the queue pair is made on that rdma_cm connection, which connects it
 	// (managed.h); `device` must then be the connection's. Throws a Failure.
-	Endpoint(const lib::OpenDevice& device, const Cell& cell, const Shape& shape, Role role,
+	Endpoint(const lib::OpenDevice& device, const Cell& cell, const Shape& shape, Side role,
 		std::uint32_t inline_wanted, std::uint32_t qkey = default_qkey, rdma_cm_id* connection = nullptr);
 
 	static constexpr std::uint32_t default_qkey = 0x1111'1111;

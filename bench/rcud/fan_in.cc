@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::uint32_t qps_max = 1u << 16, senders_max = 64;
 // Bytes of the message buffers of all queue pairs.
-constexpr std::uint64_t memory_max = std::uint64_t{4} << 30;
 
 std::uint32_t stride_of(std::uint32_t msg) { return (msg + 63) / 64 * 64; }
 

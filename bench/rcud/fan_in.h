@@ -21,6 +21,9 @@
 
 namespace verbena::rcud {
 
+// Bytes of the buffers of one end.
+inline constexpr std::uint64_t memory_max = std::uint64_t{4} << 30;
+
 // The shape of a cell with `qps`; as shape_of().
 std::expected<Shape, std::string> fan_in_shape_of(const Cell& cell, const Settings& settings, const Limits& limits);
 

@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::uint64_t seed = 0x5eed;
 
-Cell cell_of(Mode mode, WindowMode window_mode = WindowMode::local) {
+Cell receiver_cell(Mode mode, WindowMode window_mode = WindowMode::local) {
 	return {.mode = mode, .window_mode = window_mode, .msg = 64, .window = 16, .qps = 6, .senders = 2};
 }
 
 // The receiver of two senders with three queue pairs each, and the far ends' part of the script.
-struct Scripted {
-	explicit Scripted(const Cell& cell, std::uint64_t total = 60, std::uint64_t seed_ = 0)
+struct ScriptedReceiver {
+	explicit ScriptedReceiver(const Cell& cell, std::uint64_t total = 60, std::uint64_t seed_ = 0)
 		: end(cell, fan_in_shape_of(cell, {}, {}).value()), run{.number = 3, .total = total, .seed = seed_} {
 		receiver.post_receives();
 		end.otherwise = [this] { end.complete_all(); };
@@ -86,13 +86,13 @@ struct Scripted {
 	FanInReceiverOn<ScriptedReceiverOfMany> receiver{end, 0};
 };
 
-const std::vector<Cell> all_cells{
-	cell_of(Mode::rc), cell_of(Mode::rc, WindowMode::credit), cell_of(Mode::ud), cell_of(Mode::ud, WindowMode::credit)};
+const std::vector<Cell> receiver_cells{receiver_cell(Mode::rc), receiver_cell(Mode::rc, WindowMode::credit),
+	receiver_cell(Mode::ud), receiver_cell(Mode::ud, WindowMode::credit)};
 
 TEST(FanInReceiver, CountsEveryMessageThatArrivesAsItWasSent) {
-	for (const Cell& cell : all_cells)
+	for (const Cell& cell : receiver_cells)
 		for (const std::uint64_t with_seed : {std::uint64_t{0}, seed}) {
-			Scripted scripted(cell, 1000, with_seed);
+			ScriptedReceiver scripted(cell, 1000, with_seed);
 			scripted.send_all();
 			const Delivery delivery = scripted.go();
 			EXPECT_EQ(delivery.delivered, 1000u);
@@ -106,7 +106,7 @@ TEST(FanInReceiver, CountsEveryMessageThatArrivesAsItWasSent) {
 }
 
 TEST(FanInReceiver, BuffersOfASharedReceiveQueueMayCompleteInAnyOrder) {
-	Scripted scripted(cell_of(Mode::rc));
+	ScriptedReceiver scripted(receiver_cell(Mode::rc));
 	for (std::uint64_t i = 0; i < scripted.run.total; ++i)
 		scripted.end.steps.push_back([&, i] { scripted.deliver(scripted.message(i), scripted.qp_of(i), {}, i % 7); });
 	const Delivery delivery = scripted.go();
@@ -115,8 +115,8 @@ TEST(FanInReceiver, BuffersOfASharedReceiveQueueMayCompleteInAnyOrder) {
 }
 
 TEST(FanInReceiver, ALostMessageEndsTheRunAfterASilenceAndIsNotCounted) {
-	for (const Cell& cell : all_cells) {
-		Scripted scripted(cell, 12);
+	for (const Cell& cell : receiver_cells) {
+		ScriptedReceiver scripted(cell, 12);
 		for (const std::uint64_t sequence : {0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11}) scripted.send(sequence);
 		const std::uint64_t before = scripted.end.time;
 		EXPECT_EQ(scripted.go().delivered, 11u);
@@ -125,7 +125,7 @@ TEST(FanInReceiver, ALostMessageEndsTheRunAfterASilenceAndIsNotCounted) {
 }
 
 TEST(FanInReceiver, OrderIsThatOfOneQueuePair) {
-	Scripted scripted(cell_of(Mode::ud), 18);
+	ScriptedReceiver scripted(receiver_cell(Mode::ud), 18);
 	for (const std::uint64_t sequence : {5, 4, 3, 2, 1, 0, 12, 6, 7, 7, 8, 9, 10, 11, 13, 14, 15, 16, 17})
 		scripted.send(sequence);
 	const Delivery delivery = scripted.go();
@@ -135,10 +135,10 @@ TEST(FanInReceiver, OrderIsThatOfOneQueuePair) {
 }
 
 TEST(FanInReceiver, WithASeedADamagedByteAnywhereIsNoticed) {
-	for (const Cell& cell : {cell_of(Mode::rc), cell_of(Mode::ud)})
+	for (const Cell& cell : {receiver_cell(Mode::rc), receiver_cell(Mode::ud)})
 		for (const std::uint64_t with_seed : {std::uint64_t{0}, seed})
 			for (std::uint32_t at = 0; at < 64; ++at) {
-				Scripted scripted(cell, 4, with_seed);
+				ScriptedReceiver scripted(cell, 4, with_seed);
 				scripted.end.poll_ns = 10'000;
 				scripted.send(0), scripted.send_damaged(1, at), scripted.send(2), scripted.send(3);
 				SCOPED_TRACE(fmt::format("byte {}", at));
@@ -151,7 +151,7 @@ TEST(FanInReceiver, WithASeedADamagedByteAnywhereIsNoticed) {
 
 TEST(FanInReceiver, OverRcADamagedMessageIsConsumedSoItsSenderGoesOn) {
 	for (const std::size_t byte : {std::size_t{0}, std::size_t{30}}) {
-		Scripted scripted(cell_of(Mode::rc, WindowMode::credit), 60, seed);
+		ScriptedReceiver scripted(receiver_cell(Mode::rc, WindowMode::credit), 60, seed);
 		for (std::uint64_t i = 0; i < 59; ++i) scripted.send(i);
 		scripted.send_damaged(59, byte);
 		EXPECT_EQ(scripted.go().delivered, 59u);
@@ -160,8 +160,8 @@ TEST(FanInReceiver, OverRcADamagedMessageIsConsumedSoItsSenderGoesOn) {
 }
 
 TEST(FanInReceiver, AMessageThroughAnotherQueuePairIsNotDelivered) {
-	for (const Cell& cell : all_cells) {
-		Scripted scripted(cell, 12);
+	for (const Cell& cell : receiver_cells) {
+		ScriptedReceiver scripted(cell, 12);
 		for (std::uint64_t i = 0; i < 11; ++i) scripted.send(i);
 		scripted.end.steps.push_back([&] { scripted.deliver(scripted.message(11), 4, {}); });
 		const Delivery delivery = scripted.go();
@@ -171,9 +171,9 @@ TEST(FanInReceiver, AMessageThroughAnotherQueuePairIsNotDelivered) {
 }
 
 TEST(FanInReceiver, AMessageOfAWrongLengthIsNotDelivered) {
-	for (const Cell& cell : all_cells)
+	for (const Cell& cell : receiver_cells)
 		for (const int change : {-1, 1, -64, -104, 1 << 20}) {
-			Scripted scripted(cell, 2);
+			ScriptedReceiver scripted(cell, 2);
 			scripted.end.poll_ns = 10'000;
 			scripted.send(0, [=](ibv_wc& wc) { wc.byte_len += static_cast<std::uint32_t>(change); });
 			const Delivery delivery = scripted.go();
@@ -192,9 +192,9 @@ TEST(FanInReceiver, ACompletionThatLiesEndsTheRunWithASentence) {
 			"receive: a completion of the device has opcode 129 instead of 128"},
 		{[](ibv_wc& wc) { wc.status = IBV_WC_WR_FLUSH_ERR; }, "receive: Work Request Flushed Error"},
 	};
-	for (const Cell& cell : all_cells)
+	for (const Cell& cell : receiver_cells)
 		for (const auto& [lie, sentence] : lies) {
-			Scripted scripted(cell);
+			ScriptedReceiver scripted(cell);
 			scripted.end.steps.push_back([&, lie] {
 				// Two messages of one poll: the first one's buffer is not posted again yet.
 				scripted.deliver(scripted.message(0), 0, {});
@@ -202,7 +202,7 @@ TEST(FanInReceiver, ACompletionThatLiesEndsTheRunWithASentence) {
 			});
 			EXPECT_EQ(scripted.failure(), sentence);
 		}
-	Scripted other_queue_pair(cell_of(Mode::ud));
+	ScriptedReceiver other_queue_pair(receiver_cell(Mode::ud));
 	other_queue_pair.send(0, [](ibv_wc& wc) { wc.qp_num = 1; });
 	EXPECT_EQ(other_queue_pair.failure(), "receive: a completion of the device has qp_num 1 instead of 256");
 }
@@ -217,7 +217,7 @@ TEST(FanInReceiver, CreditCompletionsThatLieEndTheRun) {
 		{[](ibv_wc& wc) { wc.qp_num = 5; }, "qp_num 5 instead of 256"},
 	};
 	for (const auto& [lie, sentence] : lies) {
-		Scripted scripted(cell_of(Mode::rc, WindowMode::credit), 1000);
+		ScriptedReceiver scripted(receiver_cell(Mode::rc, WindowMode::credit), 1000);
 		for (std::uint64_t i = 0; i < 200; ++i) scripted.send(i);
 		scripted.end.steps.push_back([&, lie] {
 			while (scripted.end.completions.empty()) {
@@ -228,7 +228,7 @@ TEST(FanInReceiver, CreditCompletionsThatLieEndTheRun) {
 		});
 		EXPECT_EQ(scripted.failure(), "credit: a completion of the device has " + sentence);
 	}
-	Scripted early(cell_of(Mode::rc, WindowMode::credit));
+	ScriptedReceiver early(receiver_cell(Mode::rc, WindowMode::credit));
 	early.send(0);
 	early.end.steps.push_back([&] {
 		ibv_wc wc{};
@@ -241,7 +241,7 @@ TEST(FanInReceiver, CreditCompletionsThatLieEndTheRun) {
 }
 
 TEST(FanInReceiver, CreditsThatNeverCompleteEndTheRun) {
-	Scripted scripted(cell_of(Mode::rc, WindowMode::credit), 10'000);
+	ScriptedReceiver scripted(receiver_cell(Mode::rc, WindowMode::credit), 10'000);
 	scripted.send_all();
 	scripted.end.poll_ns = 100'000;
 	scripted.end.otherwise = [] {};
@@ -249,14 +249,14 @@ TEST(FanInReceiver, CreditsThatNeverCompleteEndTheRun) {
 }
 
 TEST(FanInReceiver, AClockThatGoesBackwardsEndsTheRun) {
-	Scripted scripted(cell_of(Mode::rc));
+	ScriptedReceiver scripted(receiver_cell(Mode::rc));
 	scripted.send(0);
 	scripted.end.steps.push_back([&] { scripted.end.time -= 500'000; });
 	EXPECT_EQ(scripted.failure().substr(0, 28), "the clock went backwards by ");
 }
 
 TEST(FanInReceiver, AnAbandonedRunIsAFailure) {
-	Scripted scripted(cell_of(Mode::rc));
+	ScriptedReceiver scripted(receiver_cell(Mode::rc));
 	scripted.send(0);
 	EXPECT_THROW(scripted.receiver.run(scripted.run, [](bool) { return Watch::abandon; }), Failure);
 }

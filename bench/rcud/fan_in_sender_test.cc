@@ -12,14 +12,14 @@ template class FanInSenderOn<ScriptedSenderOfMany>;
 
 namespace {
 
-Cell cell_of(Mode mode, WindowMode window_mode = WindowMode::local) {
+Cell sender_cell(Mode mode, WindowMode window_mode = WindowMode::local) {
 	return {.mode = mode, .window_mode = window_mode, .msg = 64, .window = 16, .qps = 12, .senders = 4};
 }
 
 // Sender 1 of four, which has three queue pairs, and a far end that is honest until a test changes
 // it.
-struct Scripted : SenderWatcher {
-	explicit Scripted(const Cell& cell, std::uint64_t of_sender = 100, std::uint64_t seed = 0)
+struct ScriptedSender : SenderWatcher {
+	explicit ScriptedSender(const Cell& cell, std::uint64_t of_sender = 100, std::uint64_t seed = 0)
 		: end(cell, fan_in_shape_of(cell, {}, {}).value(), 1, &word),
 		  run{.number = 3, .total = of_sender * cell.senders, .seed = seed} {
 		sender.post_receives();
@@ -57,13 +57,13 @@ struct Scripted : SenderWatcher {
 	FanInSenderOn<ScriptedSenderOfMany> sender{end};
 };
 
-const std::vector<Cell> all_cells{
-	cell_of(Mode::rc), cell_of(Mode::rc, WindowMode::credit), cell_of(Mode::ud), cell_of(Mode::ud, WindowMode::credit)};
+const std::vector<Cell> sender_cells{sender_cell(Mode::rc), sender_cell(Mode::rc, WindowMode::credit),
+	sender_cell(Mode::ud), sender_cell(Mode::ud, WindowMode::credit)};
 
 TEST(FanInSender, SendsItsShareInTurnWithEveryByte) {
-	for (const Cell& cell : all_cells)
+	for (const Cell& cell : sender_cells)
 		for (const std::uint64_t seed : {0u, 0x5eedu}) {
-			Scripted scripted(cell, 100, seed);
+			ScriptedSender scripted(cell, 100, seed);
 			scripted.go();
 			EXPECT_EQ(scripted.sent.posted, 100u);
 			EXPECT_EQ(scripted.sent.completed, 100u);
@@ -82,7 +82,7 @@ TEST(FanInSender, SendsItsShareInTurnWithEveryByte) {
 }
 
 TEST(FanInSender, KeepsTheWindowsOfSenderAndQueuePair) {
-	Scripted scripted(cell_of(Mode::rc));
+	ScriptedSender scripted(sender_cell(Mode::rc));
 	std::size_t most = 0;
 	std::uint32_t most_of_one = 0;
 	scripted.end.otherwise = [&] {
@@ -97,7 +97,7 @@ TEST(FanInSender, KeepsTheWindowsOfSenderAndQueuePair) {
 }
 
 TEST(FanInSender, QueuePairsMayCompleteInAnyOrderAmongEachOther) {
-	Scripted scripted(cell_of(Mode::rc));
+	ScriptedSender scripted(sender_cell(Mode::rc));
 	scripted.end.otherwise = [&] {
 		// The last queue pair's first request, then the others'.
 		for (std::uint32_t qp = 3; qp-- > 0;)
@@ -123,9 +123,9 @@ TEST(FanInSender, ACompletionThatLiesEndsTheRunWithASentence) {
 		{[](ibv_wc& wc) { wc.qp_num = 7; }, "send: a completion of the device has qp_num 7 instead of 256"},
 		{[](ibv_wc& wc) { wc.status = IBV_WC_RETRY_EXC_ERR; }, "send: transport retry counter exceeded"},
 	};
-	for (const Cell& cell : all_cells)
+	for (const Cell& cell : sender_cells)
 		for (const auto& [lie, sentence] : lies) {
-			Scripted scripted(cell);
+			ScriptedSender scripted(cell);
 			scripted.end.steps.push_back([&, lie] { scripted.end.complete(0, lie); });
 			EXPECT_EQ(scripted.failure(), sentence);
 			EXPECT_EQ(scripted.sent.completed, 0u);
@@ -133,7 +133,7 @@ TEST(FanInSender, ACompletionThatLiesEndsTheRunWithASentence) {
 }
 
 TEST(FanInSender, ACompletionThatComesTwiceOrTooEarlyEndsTheRun) {
-	Scripted twice(cell_of(Mode::rc));
+	ScriptedSender twice(sender_cell(Mode::rc));
 	twice.end.steps.push_back([&] {
 		twice.end.complete();
 		twice.end.completions.push_back(twice.end.completions.front());
@@ -141,7 +141,7 @@ TEST(FanInSender, ACompletionThatComesTwiceOrTooEarlyEndsTheRun) {
 	EXPECT_EQ(twice.failure(), "send: a completion of the device has wr_id 0 instead of 3145728");
 	EXPECT_EQ(twice.sent.completed, 1u);
 
-	Scripted early(cell_of(Mode::rc), 1000);
+	ScriptedSender early(sender_cell(Mode::rc), 1000);
 	early.end.steps.push_back([&] {
 		early.end.complete_all();
 		ibv_wc next = early.end.completions.back();
@@ -153,8 +153,8 @@ TEST(FanInSender, ACompletionThatComesTwiceOrTooEarlyEndsTheRun) {
 }
 
 TEST(FanInSender, ACompletionThatNeverComesEndsTheRun) {
-	for (const Cell& cell : all_cells) {
-		Scripted scripted(cell);
+	for (const Cell& cell : sender_cells) {
+		ScriptedSender scripted(cell);
 		scripted.end.poll_ns = 100'000;
 		scripted.end.otherwise = [] {};
 		EXPECT_EQ(scripted.failure(), "no progress for 10 s");
@@ -164,7 +164,7 @@ TEST(FanInSender, ACompletionThatNeverComesEndsTheRun) {
 
 TEST(FanInSender, CreditsThatCannotBeTrueAreIgnored) {
 	for (const Mode mode : {Mode::rc, Mode::ud}) {
-		Scripted scripted(cell_of(mode, WindowMode::credit));
+		ScriptedSender scripted(sender_cell(mode, WindowMode::credit));
 		scripted.end.poll_ns = 100'000;
 		scripted.idle_receiver = false;
 		scripted.end.otherwise = [] {};
@@ -180,13 +180,13 @@ TEST(FanInSender, CreditsThatCannotBeTrueAreIgnored) {
 }
 
 TEST(FanInSender, ALyingCompletionOfACreditEndsTheRun) {
-	Scripted scripted(cell_of(Mode::ud, WindowMode::credit));
+	ScriptedSender scripted(sender_cell(Mode::ud, WindowMode::credit));
 	scripted.end.steps.push_back(
 		[&] { scripted.give_credit(1, 3, [](ibv_wc& wc) { wc.wr_id = fan_in_receive_mark | 60'000; }); });
 	EXPECT_EQ(scripted.failure(),
 		"receive of a credit: a completion of the device has wr_id 9223372036854835808 instead of "
 		"9223372036854775808");
-	Scripted without_number(cell_of(Mode::ud, WindowMode::credit), 4);
+	ScriptedSender without_number(sender_cell(Mode::ud, WindowMode::credit), 4);
 	without_number.end.steps.push_back([&] { without_number.end.complete_all(); });
 	without_number.end.steps.push_back([&] { without_number.give_credit(4, 3, [](ibv_wc& wc) { wc.wc_flags = 0; }); });
 	without_number.end.otherwise = [&] {
@@ -198,7 +198,7 @@ TEST(FanInSender, ALyingCompletionOfACreditEndsTheRun) {
 
 TEST(FanInSender, MissingUdCreditsEndTheRunOnlyWhenTheReceiverIsIdle) {
 	for (const bool idle : {true, false}) {
-		Scripted scripted(cell_of(Mode::ud, WindowMode::credit));
+		ScriptedSender scripted(sender_cell(Mode::ud, WindowMode::credit));
 		scripted.end.poll_ns = 10'000;
 		scripted.idle_receiver = idle;
 		scripted.end.otherwise = [&] { scripted.end.complete_all(); };
@@ -210,7 +210,7 @@ TEST(FanInSender, MissingUdCreditsEndTheRunOnlyWhenTheReceiverIsIdle) {
 }
 
 TEST(FanInSender, AClockThatJumpsIsNoStandstillForwardsAndAFailureBackwards) {
-	Scripted forwards(cell_of(Mode::rc), 20);
+	ScriptedSender forwards(sender_cell(Mode::rc), 20);
 	forwards.end.otherwise = [&, polls = 0]() mutable {
 		if (++polls == 3 * 4096) forwards.end.time += 3'600'000'000'000;
 		if (polls > 4 * 4096) forwards.answer();
@@ -218,15 +218,15 @@ TEST(FanInSender, AClockThatJumpsIsNoStandstillForwardsAndAFailureBackwards) {
 	EXPECT_EQ(forwards.failure(), "");
 	EXPECT_EQ(forwards.sent.completed, 20u);
 
-	Scripted backwards(cell_of(Mode::rc), 1000);
+	ScriptedSender backwards(sender_cell(Mode::rc), 1000);
 	for (int i = 0; i < 20; ++i) backwards.end.steps.push_back([&] { backwards.answer(); });
 	backwards.end.steps.push_back([&] { backwards.end.time -= 500'000; });
 	EXPECT_EQ(backwards.failure().substr(0, 28), "the clock went backwards by ");
 }
 
 TEST(FanInSender, ASecondRunBeginsAnew) {
-	for (const Cell& cell : all_cells) {
-		Scripted scripted(cell, 7);  // not a multiple of three queue pairs
+	for (const Cell& cell : sender_cells) {
+		ScriptedSender scripted(cell, 7);  // not a multiple of three queue pairs
 		EXPECT_EQ(scripted.failure(), "");
 		scripted.run.number = 4;
 		scripted.end.all_sends.clear();

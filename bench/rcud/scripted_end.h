@@ -20,7 +20,7 @@
 namespace verbena::rcud {
 
 struct ScriptedEnd : Buffers, Script {
-	ScriptedEnd(const Cell& cell, const Shape& shape, Role role) : Buffers(cell, shape, role) {}
+	ScriptedEnd(const Cell& cell, const Shape& shape, Side role) : Buffers(cell, shape, role) {}
 
 	std::deque<Posted> sends;  // not completed yet
 	std::vector<Posted> all_sends;

@@ -28,7 +28,7 @@ inline Cell with(Cell cell, std::uint32_t msg, WindowMode window_mode = WindowMo
 // A receiver, and the far end's part of the script.
 struct Scripted {
 	explicit Scripted(const Cell& cell, std::uint64_t total = 10, std::uint64_t seed_ = 0)
-		: end(cell, shape_of(cell, {}, {.mtu = 64}).value(), Role::receiver),
+		: end(cell, shape_of(cell, {}, {.mtu = 64}).value(), Side::receiver),
 		  run{.number = 3, .total = total, .seed = seed_} {
 		receiver.post_receives();
 		receiver.prepare(run);

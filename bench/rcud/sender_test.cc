@@ -10,7 +10,7 @@ template class SenderOn<ScriptedEnd>;
 
 namespace {
 
-constexpr std::uint64_t seed = 0x5eed;
+constexpr std::uint64_t pattern_seed = 0x5eed;
 
 Cell cell_of(Mode mode, Op op = Op::send, WindowMode window_mode = WindowMode::local) {
 	return {.mode = mode, .op = op, .window_mode = window_mode, .msg = 64, .window = 8};
@@ -20,7 +20,7 @@ Cell cell_of(Mode mode, Op op = Op::send, WindowMode window_mode = WindowMode::l
 struct Scripted : SenderWatcher {
 	explicit Scripted(
 		const Cell& cell, std::uint64_t total = 100, std::uint64_t seed_ = 0, const Settings& settings = {})
-		: end(cell, shape_of(cell, settings, {.mtu = 48}).value(), Role::sender),
+		: end(cell, shape_of(cell, settings, {.mtu = 48}).value(), Side::sender),
 		  run{.number = 3, .total = total, .seed = seed_} {
 		sender.post_receives();
 		end.otherwise = [this] { answer(); };
@@ -72,7 +72,7 @@ const std::vector<Cell> all_cells{cell_of(Mode::rc), cell_of(Mode::rc, Op::send,
 
 TEST(Sender, SendsEveryMessageOnceWithItsContents) {
 	for (const Cell& cell : all_cells)
-		for (const std::uint64_t with_seed : {std::uint64_t{0}, seed}) {
+		for (const std::uint64_t with_seed : {std::uint64_t{0}, pattern_seed}) {
 			Scripted scripted(cell, 100, with_seed, {.post_list = 2, .signal_every = 3});
 			scripted.go();
 			EXPECT_EQ(scripted.sent.posted, 100u);
@@ -153,7 +153,7 @@ TEST(Sender, ACompletionThatNeverComesEndsTheRun) {
 }
 
 TEST(Sender, ReadsThatBroughtOtherBytesAreDamaged) {
-	for (const std::uint64_t with_seed : {std::uint64_t{0}, seed})
+	for (const std::uint64_t with_seed : {std::uint64_t{0}, pattern_seed})
 		for (std::size_t at = 0; at <= 64; ++at) {
 			Scripted scripted(cell_of(Mode::rc, Op::read), 20, with_seed);
 			// The third read differs in one byte, or brings nothing.

@@ -98,7 +98,7 @@ private:
 		};
 
 		if (!message.contains("ticket")) {
-			Endpoint end(device_, cell, shape, Role::receiver, inline_bytes);
+			Endpoint end(device_, cell, shape, Side::receiver, inline_bytes);
 			end.connect(field<Address>(message, "address"));
 			Receiver receiver = make_receiver(end);
 			control_.send({{"type", "endpoint"}, {"address", end.address()}});
@@ -111,7 +111,7 @@ private:
 		std::optional<Endpoint> end;
 		std::optional<Receiver> receiver;
 		try {
-			end.emplace(connection.device, cell, shape, Role::receiver, inline_bytes, Endpoint::default_qkey,
+			end.emplace(connection.device, cell, shape, Side::receiver, inline_bytes, Endpoint::default_qkey,
 				connection.id.get());
 			receiver.emplace(make_receiver(*end));
 			answer(connection, *end, offer);

@@ -96,7 +96,7 @@ void Client::connect(std::optional<Call>& call, std::optional<Endpoint>& end, co
 	Message request{{"type", "cell"}, {"cell", cell}, {"shape", shape}, {"inline_bytes", settings.inline_bytes},
 		{"delay_ns", settings.receiver_delay_ns}, {"passive", settings.passive_target}};
 	if (settings.connect == Connect::exchange || cell.mode != Mode::rc) {
-		end.emplace(device_, cell, shape, Role::sender, settings.inline_bytes);
+		end.emplace(device_, cell, shape, Side::sender, settings.inline_bytes);
 		request["address"] = end->address();
 		control_.send(request);
 		end->connect(field<Address>(expect("endpoint", answer_patience), "address"));
@@ -110,7 +110,7 @@ void Client::connect(std::optional<Call>& call, std::optional<Endpoint>& end, co
 	const auto here = address_for_connection(device_.choice.gid, 0);
 	call.emplace(take(lib::make_event_channel()));
 	call->connection.emplace(take(lib::resolve(call->channel.get(), there, connect_patience, &here)));
-	end.emplace(call->connection->device, cell, shape, Role::sender, settings.inline_bytes, Endpoint::default_qkey,
+	end.emplace(call->connection->device, cell, shape, Side::sender, settings.inline_bytes, Endpoint::default_qkey,
 		call->connection->id.get());
 	rcud::call(call->channel.get(), *call->connection, *end, {.number = ticket_}, connect_patience);
 	expect("endpoint", answer_patience);

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "bench/scale/raise_to.h"
 #include "lib/channel/transports_by_address.h"
 #include "lib/metrics/channel_families.h"
 #include "lib/verbs/local_device.h"
@@ -28,12 +29,6 @@ struct Served : async::Linked {
 	explicit Served(channel::Channel& of) : channel(of) {}
 	channel::Channel& channel;
 };
-
-// Raises `peak` to `value` if it is lower.
-void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
-	std::uint64_t now = peak.load(std::memory_order_relaxed);
-	while (now < value && !peak.compare_exchange_weak(now, value, std::memory_order_relaxed)) {}
-}
 
 constexpr Nanoseconds look_interval = 100'000'000;
 

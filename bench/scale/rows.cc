@@ -20,7 +20,7 @@ using bench::Kind;
 using bench::Role;
 using bench::word_of;
 
-constexpr Column published(std::string_view name, Role role, Kind kind = Kind::number) {
+constexpr Column published_column(std::string_view name, Role role, Kind kind = Kind::number) {
 	return {.name = name, .kind = kind, .role = role, .is_published = true};
 }
 constexpr Column detail(std::string_view name, Role role, Kind kind = Kind::number) {
@@ -28,13 +28,13 @@ constexpr Column detail(std::string_view name, Role role, Kind kind = Kind::numb
 }
 
 constexpr Column columns[] = {
-	published("clients", Role::cell, Kind::count),
-	published("success_percent", Role::result),
-	published("avg_connect_ms", Role::result),
-	published("avg_latency_ms", Role::result),
-	published("messages_per_second", Role::result),
-	published("peak_memory_mb", Role::result),
-	published("peak_threads", Role::result),
+	published_column("clients", Role::cell, Kind::count),
+	published_column("success_percent", Role::result),
+	published_column("avg_connect_ms", Role::result),
+	published_column("avg_latency_ms", Role::result),
+	published_column("messages_per_second", Role::result),
+	published_column("peak_memory_mb", Role::result),
+	published_column("peak_threads", Role::result),
 	{"system", Kind::word, Role::cell},
 	{"transport", Kind::word, Role::cell},
 	{"connect", Kind::word, Role::cell},

@@ -18,8 +18,6 @@ using bench::Json;
 using bench::number_of;
 using bench::word_of;
 
-// Sums of the same times may differ in the last digits.
-constexpr double rounding = 1e-6;
 // The kernel counts resident memory in batches for each core, so a peak may be a little too low.
 constexpr double resident_tolerance = 1.25;
 

@@ -5,15 +5,12 @@
 #include <cstring>
 #include <vector>
 
+#include "bench/scale/raise_to.h"
+
 namespace verbena::scale {
 namespace {
 
-constexpr Nanoseconds look_interval = 500'000;
-
-void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
-	std::uint64_t now = peak.load();
-	while (now < value && !peak.compare_exchange_weak(now, value)) {}
-}
+constexpr Nanoseconds poll_interval = 500'000;
 
 void lower_to(std::atomic<std::uint64_t>& least, std::uint64_t value) {
 	std::uint64_t now = least.load();
@@ -63,13 +60,13 @@ Task<void> Part::client(std::uint32_t index) {
 }
 
 Task<void> Part::watch() {
-	while (board.settled.load() < options.clients) co_await loop.sleep_for(look_interval);
+	while (board.settled.load() < options.clients) co_await loop.sleep_for(poll_interval);
 	std::uint64_t nobody = 0;
 	board.began.compare_exchange_strong(nobody, monotonic_now());
 	loop.resume_soon(at_start);
-	while (board.finished.load() < options.clients) co_await loop.sleep_for(look_interval);
+	while (board.finished.load() < options.clients) co_await loop.sleep_for(poll_interval);
 	if (options.hold > 0) co_await loop.sleep_until(board.ended.load() + options.hold);
-	while (!board.sampled.load()) co_await loop.sleep_for(look_interval);
+	while (!board.sampled.load()) co_await loop.sleep_for(poll_interval);
 	loop.resume_soon(at_end);
 }
 
@@ -113,7 +110,7 @@ metrics::Families families_of(const Board& board, std::uint32_t clients) {
 		board.round_trips.family("verbena_round_trip_seconds", "From sending a message to its verified echo")};
 	Family& failures = all.emplace_back(Family{.name = "verbena_test_failures_total",
 		.help = "Clients that failed, by cause",
-		.kind = Kind::counter,
+		.kind = metrics::Kind::counter,
 		.samples = {}});
 	for (std::size_t cause = 1; cause < causes; ++cause)
 		failures.samples.push_back({.labels = {{"cause", std::string(name_of(static_cast<Cause>(cause)))}},

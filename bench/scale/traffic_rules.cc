@@ -27,7 +27,6 @@ constexpr double fair = 0.95;
 // Messages of a client on average from which on work is compared. With fewer, clients differ only
 // because the measured time ends between one message and the next.
 constexpr double messages_for_fairness = 10;
-constexpr double rounding = 1e-6;
 constexpr double long_run_s = 1, many_latencies = 100;
 
 // The counts of a repetition as numbers to compute with.

@@ -10,6 +10,9 @@
 
 namespace verbena::scale {
 
+// Sums of the same times may differ in the last digits.
+inline constexpr double rounding = 1e-6;
+
 void examine_traffic(const bench::Json& row, const bench::Json& repetition, bench::Findings&);
 // Whether a row moves more than the link of a hardware device carries.
 void examine_link(const bench::Json& row, const bench::Table& table, bench::Findings&);

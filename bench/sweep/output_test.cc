@@ -11,7 +11,7 @@
 namespace verbena::bench {
 namespace {
 
-constexpr Column columns[] = {{"size", Kind::count, Role::cell, true}};
+constexpr Column one_column[] = {{"size", Kind::count, Role::cell, true}};
 
 class Output : public ::testing::Test {
 protected:
@@ -35,14 +35,14 @@ protected:
 };
 
 TEST_F(Output, APathThatCannotBeWrittenIsAnErrorBeforeAnythingIsMeasured) {
-	const auto files = OutputFiles::open({.csv = path("rows.csv"), .json = "/no/such/folder/rows.json"}, columns);
+	const auto files = OutputFiles::open({.csv = path("rows.csv"), .json = "/no/such/folder/rows.json"}, one_column);
 	ASSERT_FALSE(files);
 	EXPECT_EQ(files.error(), "cannot write /no/such/folder/rows.json: No such file or directory");
 }
 
 TEST_F(Output, AnEarlierTableStaysUntilThereIsANewOne) {
 	put("rows.csv", "earlier");
-	auto files = OutputFiles::open({.csv = path("rows.csv")}, columns);
+	auto files = OutputFiles::open({.csv = path("rows.csv")}, one_column);
 	ASSERT_TRUE(files) << files.error();
 	EXPECT_EQ(text("rows.csv"), "earlier");
 	ASSERT_TRUE(files->write_so_far(table_));
@@ -52,7 +52,7 @@ TEST_F(Output, AnEarlierTableStaysUntilThereIsANewOne) {
 
 TEST_F(Output, AFileThatGotNoTableIsNotLeftEmpty) {
 	put("old.csv", "earlier");
-	{ const auto files = OutputFiles::open({.csv = path("new.csv"), .json = path("old.csv")}, columns); }
+	{ const auto files = OutputFiles::open({.csv = path("new.csv"), .json = path("old.csv")}, one_column); }
 	EXPECT_EQ(this->files(), 1u);
 	EXPECT_EQ(text("old.csv"), "earlier");
 }
@@ -60,14 +60,14 @@ TEST_F(Output, AFileThatGotNoTableIsNotLeftEmpty) {
 TEST_F(Output, ALinkStaysALink) {
 	put("rows.csv", "earlier");
 	std::filesystem::create_symlink(path("rows.csv"), path("link.csv"));
-	auto files = OutputFiles::open({.csv = path("link.csv")}, columns);
+	auto files = OutputFiles::open({.csv = path("link.csv")}, one_column);
 	ASSERT_TRUE(files->write_last(table_));
 	EXPECT_TRUE(std::filesystem::is_symlink(path("link.csv")));
 	EXPECT_EQ(text("rows.csv"), "size\n8\n");
 }
 
 TEST_F(Output, AFullDiskIsAnErrorThatNamesTheFile) {
-	auto files = OutputFiles::open({.csv = "/dev/full"}, columns);
+	auto files = OutputFiles::open({.csv = "/dev/full"}, one_column);
 	ASSERT_TRUE(files) << files.error();
 	EXPECT_TRUE(files->write_so_far(table_)) << "it is no regular file";
 	EXPECT_EQ(files->write_last(table_).error(), "cannot write /dev/full: No space left on device");

@@ -167,7 +167,6 @@ TEST(Admission, WithinTheGraceNoneIsEvictedForAPlace) {
 
 // 20,000 clients that arrived at once were evicted while they waited for their handshake.
 TEST(Admission, ASourceWhoseClientsSucceedFastEnoughKeepsThem) {
-	constexpr Nanoseconds second = 1'000'000'000;
 	Clients clients(100, no_grace);
 	for (int i = 0; i < 20; ++i) clients.add(1);
 	spend(10 * no_grace);

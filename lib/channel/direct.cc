@@ -5,7 +5,7 @@
 
 namespace verbena::channel {
 
-using Progress = Channel::Operation::Progress;
+using DirectProgress = Channel::Operation::Progress;
 
 namespace {
 
@@ -20,10 +20,10 @@ constexpr std::size_t transfer_time_max = 1'000'000;
 }  // namespace
 
 void DirectOperations::begin(Channel::Operation& operation) {
-	operation.result = Progress::failed;
+	operation.result = DirectProgress::failed;
 	operation.trouble = Trouble::unsupported;
 	if (depth_ == 0) return;
-	operation.result = Progress::queued;
+	operation.result = DirectProgress::queued;
 	if (full()) return;
 	switch (operation.kind) {
 		case Kind::read:
@@ -31,7 +31,7 @@ void DirectOperations::begin(Channel::Operation& operation) {
 		case Kind::share: {
 			RemoteMemory remote;
 			const std::uint32_t window = share(operation.place, operation.right, remote);
-			operation.result = window == WindowTable::none ? Progress::failed : Progress::done;
+			operation.result = window == WindowTable::none ? DirectProgress::failed : DirectProgress::done;
 			operation.trouble = Trouble::no_memory;
 			if (window == WindowTable::none) return;
 			operation.lease = Lease(shared_.windows, window, remote);
@@ -46,7 +46,7 @@ void DirectOperations::begin(Channel::Operation& operation) {
 		}
 	}
 	// The device may have refused the request, which has ended the channel.
-	operation.result = failed_ ? Progress::failed : Progress::under_way;
+	operation.result = failed_ ? DirectProgress::failed : DirectProgress::under_way;
 	operation.trouble = failed_.value_or(Trouble::closed);
 }
 
@@ -138,7 +138,7 @@ std::uint32_t DirectOperations::handle_done(std::uint32_t number) {
 		parts += record.of_channel;
 		if (record.operation == nullptr) continue;
 		record.operation->registration = nullptr;
-		record.operation->result = Progress::done;
+		record.operation->result = DirectProgress::done;
 		shared_.loop.resume_soon(*record.operation);
 	}
 	return parts;
@@ -166,7 +166,7 @@ void DirectOperations::fail(Trouble trouble) {
 		Channel::Operation* const operation = std::exchange(record(i).operation, nullptr);
 		if (operation == nullptr) continue;
 		operation->registration = nullptr;
-		operation->result = Progress::failed;
+		operation->result = DirectProgress::failed;
 		operation->trouble = trouble;
 		// An operation that is not linked is just being started: begin() returns its failure.
 		if (operation->linked()) shared_.loop.resume_soon(*operation);

@@ -15,8 +15,6 @@ constexpr std::size_t pending_bytes_max = 40;
 // opens again and again without reading causes more, and it loses the carrier.
 constexpr std::size_t resets_ahead_max = 8192;
 
-std::span<const std::byte> bytes_of(const std::uint32_t& number) { return std::as_bytes(std::span(&number, 1)); }
-
 std::string_view text_of(MuxReset why) {
 	switch (why) {
 		case MuxReset::gone: return "the peer has destroyed this channel";
@@ -174,14 +172,14 @@ void Mux::put_pending_frames(MuxChannel& channel) {
 	static_cast<detail::MuxUrgent&>(channel).unlink();
 	const std::uint32_t id = channel.id_;
 	if (channel.has_pending_frame(PendingFrame::open))
-		put(next_, id, MuxKind::open, {bytes_of(channel.label_), bytes_of(options_.window)});
+		put(next_, id, MuxKind::open, {bytes_of_number(channel.label_), bytes_of_number(options_.window)});
 	if (channel.has_pending_frame(PendingFrame::accept)) {
-		put(next_, id, MuxKind::accept, {bytes_of(options_.window)});
+		put(next_, id, MuxKind::accept, {bytes_of_number(options_.window)});
 		if (!channel.senders_.empty()) activate(channel);
 	}
 	if (channel.has_pending_frame(PendingFrame::credit)) {
 		const std::uint32_t limit = channel.receive_.tell();
-		put(next_, id, MuxKind::credit, {bytes_of(limit)});
+		put(next_, id, MuxKind::credit, {bytes_of_number(limit)});
 		++counters_.credit_frames;
 	}
 	const bool close = channel.has_pending_frame(PendingFrame::close);
@@ -223,7 +221,8 @@ bool Mux::take(std::vector<std::byte>& batch) {
 	if (!hello_sent_) {
 		hello_sent_ = true;
 		put(batch, 0, MuxKind::hello,
-			{bytes_of(mux_version), bytes_of(options_.channels_max), bytes_of(options_.message_max)});
+			{bytes_of_number(mux_version), bytes_of_number(options_.channels_max),
+				bytes_of_number(options_.message_max)});
 	} else {
 		// Frames that were put directly into next_ go first: later frames of their channels must
 		// not overtake them.
@@ -234,7 +233,7 @@ bool Mux::take(std::vector<std::byte>& batch) {
 				const auto [id, why] = resets_.back();
 				resets_.pop_back();
 				const auto reason = static_cast<std::uint32_t>(why);
-				put(next_, id, MuxKind::reset, {bytes_of(reason)});
+				put(next_, id, MuxKind::reset, {bytes_of_number(reason)});
 			}
 			while (!urgent_.empty() && room_for(next_, pending_bytes_max))
 				put_pending_frames(static_cast<MuxChannel&>(urgent_.front()));

@@ -14,13 +14,13 @@ namespace {
 
 using async::Task;
 
-enum class Carrier { rc, tcp };
+enum class CarrierKind { rc, tcp };
 
-class MuxCarriers : public ::testing::TestWithParam<Carrier> {
+class MuxCarriers : public ::testing::TestWithParam<CarrierKind> {
 protected:
 	void connect(const MuxOptions& options = {}) {
 		std::unique_ptr<Channel> a, b;
-		if (GetParam() == Carrier::rc) {
+		if (GetParam() == CarrierKind::rc) {
 			transports_.open();
 			auto pair = transports_.connect();
 			a = std::move(pair.a);
@@ -146,8 +146,8 @@ TEST_P(MuxCarriers, ACarrierClosesAfterTheFramesOfItsChannels) {
 	EXPECT_EQ(opener_->reason() + acceptor_->reason(), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryCarrier, MuxCarriers, ::testing::Values(Carrier::rc, Carrier::tcp),
-	[](const auto& parameter) { return parameter.param == Carrier::rc ? "rc" : "tcp"; });
+INSTANTIATE_TEST_SUITE_P(EveryCarrier, MuxCarriers, ::testing::Values(CarrierKind::rc, CarrierKind::tcp),
+	[](const auto& parameter) { return parameter.param == CarrierKind::rc ? "rc" : "tcp"; });
 
 }  // namespace
 }  // namespace verbena::channel

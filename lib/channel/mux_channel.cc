@@ -7,12 +7,6 @@
 #include "lib/channel/mux.h"
 
 namespace verbena::channel {
-namespace {
-
-std::span<const std::byte> bytes_of(const std::uint32_t& number) { return std::as_bytes(std::span(&number, 1)); }
-
-}  // namespace
-
 struct MuxChannel::Arrived {
 	Arrived* next = nullptr;
 	std::uint32_t size = 0;
@@ -66,7 +60,7 @@ Channel::Sending::Progress MuxChannel::advance(Sending& sending) {
 		const auto charge = static_cast<std::uint32_t>(length) + mux_charge;
 		const auto total = static_cast<std::uint32_t>(sending.size());
 		const std::span<const std::byte> front =
-			kind == MuxKind::first ? bytes_of(total) : std::span<const std::byte>();
+			kind == MuxKind::first ? bytes_of_number(total) : std::span<const std::byte>();
 		std::vector<std::byte>* const place = mux_->place_for(*this, front.size() + length, charge);
 		if (place == nullptr) return Progress::waiting;
 		const auto slices = sending.slices(sending.offset, length);

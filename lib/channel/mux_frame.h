@@ -75,6 +75,11 @@ std::optional<std::array<std::uint32_t, count>> read_numbers(std::span<const std
 	return numbers;
 }
 
+// The bytes of one such number, which must outlive them.
+inline std::span<const std::byte> bytes_of_number(const std::uint32_t& number) {
+	return std::as_bytes(std::span(&number, 1));
+}
+
 struct MuxId {
 	static constexpr std::uint32_t slot_bits = 20, slots_max = 1u << slot_bits;
 

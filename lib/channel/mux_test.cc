@@ -17,7 +17,7 @@ namespace {
 
 using async::Task;
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> text_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 TEST(MuxFrame, AFrameThatItsMessageCannotHoldIsRefused) {
 	std::byte bytes[MuxFrame::bytes + 3];
@@ -245,7 +245,7 @@ TEST(Mux, AnAbandonedSendInTheMiddleOfItsMessageEndsItsChannelAndNoOther) {
 		ends.settle();
 	}
 	ends.loop_.spawn([](MuxChannel& channel) -> Task<void> {
-		const auto sent = co_await channel.send(bytes_of("next"));
+		const auto sent = co_await channel.send(text_bytes("next"));
 		EXPECT_FALSE(sent.has_value());
 	}(*one));
 	ends.settle();
@@ -257,7 +257,7 @@ TEST(Mux, LateFramesDoNotReachANewChannelInTheSamePlace) {
 	TwoEnds ends({.close_timeout_ms = 60'000});
 	auto first = ends.open(1);
 	std::unique_ptr<MuxChannel> left = std::move(ends.accepted_[0]);
-	ends.loop_.spawn([](MuxChannel& channel) -> Task<void> { co_await channel.send(bytes_of("late")); }(*left));
+	ends.loop_.spawn([](MuxChannel& channel) -> Task<void> { co_await channel.send(text_bytes("late")); }(*left));
 	ends.turn();
 	ends.carry(1);  // in flight when the opener destroys the channel
 	const std::uint32_t id = first->id();

@@ -10,7 +10,6 @@ namespace verbena::kv {
 namespace {
 
 constexpr std::uint64_t one = 1, other = 2;  // identities of servers
-constexpr Nanoseconds second = 1'000'000'000;
 
 TEST(Attempts, AnOperationThatWasNeverSentHasChangedNothing) {
 	const Attempts change(true);

@@ -11,7 +11,6 @@ namespace {
 using namespace testing_tools;
 
 constexpr std::uint32_t day_ms = 86'400'000;
-constexpr Nanoseconds ms = 1'000'000;
 
 // Each test runs without a journal too.
 class ChangesLife : public ChangesTest, public ::testing::WithParamInterface<bool> {

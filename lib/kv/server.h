@@ -42,7 +42,7 @@ struct ServerOptions {
 	std::uint32_t requests_max = 4096;  // requests of one client under way at once
 	// Rendezvous of one client under way at once; further ones wait in a queue. A few keep the wire
 	// busy, and their values stay in the cache: with 64 at once, values of 64 KiB move at a third
-	// of the rate. Must be below 4096, or the numbers of leases would collide (number_of() in
+	// of the rate. Must be below 4096, or the numbers of leases would collide (lease_number() in
 	// server_values.cc).
 	std::uint32_t rendezvous_max = 16;
 	std::uint32_t message_max = 8192;  // bytes of a message that has several records

@@ -12,9 +12,9 @@ using channel::Right;
 // A lease's number on the wire: its index in `grants_`, plus 1, in the low bits, its generation
 // above. It is never 0, and the number of an expired lease does not match its successor at the same
 // index.
-constexpr std::uint32_t index_bits = 12;
-constexpr std::uint32_t number_of(std::uint32_t index, std::uint32_t generation) {
-	return generation << index_bits | (index + 1);
+constexpr std::uint32_t lease_index_bits = 12;
+constexpr std::uint32_t lease_number(std::uint32_t index, std::uint32_t generation) {
+	return generation << lease_index_bits | (index + 1);
 }
 
 // The first READ under way may take `lease_ms`, and this long for each MiB; if it takes longer, the
@@ -67,7 +67,7 @@ Running Connection::grant_value(std::uint32_t number, Value value, bool versione
 	Grant& loan = grants_[index];
 	loan.value = std::move(value);
 	loan.lease = std::move(*lease);
-	answer(number, Status::remote, number_of(index, loan.generation), &loan.lease.remote(),
+	answer(number, Status::remote, lease_number(index, loan.generation), &loan.lease.remote(),
 		versioned ? loan.value.version() : any_version);
 }
 
@@ -192,10 +192,10 @@ std::uint32_t Connection::take_grant() {
 
 // The client has finished reading. The lease may have expired before; then there is nothing to do.
 void Connection::release(std::uint32_t lease) {
-	const std::uint32_t index = (lease & ((1u << index_bits) - 1)) - 1;
+	const std::uint32_t index = (lease & ((1u << lease_index_bits) - 1)) - 1;
 	if (index >= grants_.size()) return;
 	const Grant& loan = grants_[index];
-	if (loan.in_use && !loan.is_place && number_of(index, loan.generation) == lease) free_grant(index);
+	if (loan.in_use && !loan.is_place && lease_number(index, loan.generation) == lease) free_grant(index);
 }
 
 // Ends a lease: its memory window is invalidated and its version released. A queued rendezvous may

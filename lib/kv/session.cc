@@ -9,7 +9,7 @@
 
 namespace verbena::kv {
 
-using Opened = std::expected<std::unique_ptr<Client>, std::string>;
+using OpenedClient = std::expected<std::unique_ptr<Client>, std::string>;
 
 namespace {
 
@@ -60,7 +60,7 @@ std::expected<std::unique_ptr<Session>, std::string> Session::open(SessionOption
 	return session;
 }
 
-async::Task<Opened> Session::connect(ClientOptions options, std::string name, Nanoseconds patience) {
+async::Task<OpenedClient> Session::connect(ClientOptions options, std::string name, Nanoseconds patience) {
 	const Nanoseconds deadline = monotonic_now() + patience;
 	channel::ConnectOptions to{
 		.protection = options_.protection, .host = name, .port = options_.port, .patience = patience};

@@ -10,8 +10,6 @@ namespace {
 
 using namespace testing_tools;
 
-constexpr Nanoseconds ms = 1'000'000;
-
 class StoreCacheTest : public ::testing::Test {
 protected:
 	static bool set(Store& store, std::string_view key, std::size_t size) {

@@ -17,7 +17,7 @@ struct Order {
 	bool operator==(const Order&) const = default;
 };
 
-Buffer bytes_of(std::initializer_list<int> values) {
+Buffer buffer_of(std::initializer_list<int> values) {
 	Buffer bytes;
 	for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
 	return bytes;
@@ -50,7 +50,7 @@ TEST(Serialize, AStringIsReadAsAViewIntoTheMessage) {
 }
 
 TEST(Serialize, BytesAreReadAsASpanIntoTheMessage) {
-	const Buffer payload = bytes_of({1, 2, 3});
+	const Buffer payload = buffer_of({1, 2, 3});
 	Buffer body;
 	pack_arguments(body, std::span<const std::byte>(payload));
 	Unpacker unpacker;
@@ -81,11 +81,11 @@ TEST(Serialize, ANumberThatDoesNotFitItsTypeIsRefused) {
 	EXPECT_EQ(read<std::uint16_t>(body), 300);
 }
 
-TEST(Serialize, AnythingAfterTheValueIsRefused) { EXPECT_EQ(read<int>(bytes_of({1, 2})), std::nullopt); }
+TEST(Serialize, AnythingAfterTheValueIsRefused) { EXPECT_EQ(read<int>(buffer_of({1, 2})), std::nullopt); }
 
 TEST(Serialize, AnArrayThatClaimsFourBillionElementsTakesNoMemory) {
-	EXPECT_EQ(read<std::vector<int>>(bytes_of({0xdd, 0xff, 0xff, 0xff, 0xff})), std::nullopt);
-	Buffer large = bytes_of({0xdd, 0xff, 0xff, 0xff, 0xff});
+	EXPECT_EQ(read<std::vector<int>>(buffer_of({0xdd, 0xff, 0xff, 0xff, 0xff})), std::nullopt);
+	Buffer large = buffer_of({0xdd, 0xff, 0xff, 0xff, 0xff});
 	large.resize(100'000);
 	EXPECT_EQ(read<std::vector<int>>(large), std::nullopt);
 }
@@ -93,7 +93,7 @@ TEST(Serialize, AnArrayThatClaimsFourBillionElementsTakesNoMemory) {
 TEST(Serialize, NestedClaimsAreAddedUp) {
 	Buffer large;
 	for (int i = 0; i < 30; ++i) {  // each level claims half a million
-		const Buffer level = bytes_of({0xdd, 0, 0x08, 0, 0});
+		const Buffer level = buffer_of({0xdd, 0, 0x08, 0, 0});
 		large.insert(large.end(), level.begin(), level.end());
 	}
 	large.resize(600'000);
@@ -107,7 +107,7 @@ TEST(Serialize, EndlessNestingIsRefused) {
 
 // One body of 16 MiB kept 408 MB for as long as its connection existed.
 TEST(Serialize, ABodyOfManySmallValuesIsRefusedBeforeItTakesMemory) {
-	Buffer body = bytes_of({0xdd, 0x01, 0, 0, 0});  // 16 Mi elements
+	Buffer body = buffer_of({0xdd, 0x01, 0, 0, 0});  // 16 Mi elements
 	body.resize(body.size() + (16u << 20), std::byte{0xc0});
 	Unpacker unpacker(4 << 20);
 	EXPECT_EQ(unpacker.unpack(body), nullptr);
@@ -130,7 +130,7 @@ TEST(Serialize, TheBudgetIsForAllArgumentsTogether) {
 	EXPECT_EQ(std::get<1>(arguments), numbers);
 	EXPECT_FALSE(unpack_arguments(narrow, body, arguments));
 	EXPECT_TRUE(narrow.exceeded());
-	EXPECT_FALSE(unpack_arguments(narrow, bytes_of({0x92, 1}), arguments));
+	EXPECT_FALSE(unpack_arguments(narrow, buffer_of({0x92, 1}), arguments));
 	EXPECT_FALSE(narrow.exceeded()) << "other bytes are wrong for another reason";
 }
 
@@ -159,18 +159,18 @@ TEST(Serialize, NumbersOfEachSizeComeBack) {
 	expect_as_msgpack_does<double>({0, 1.5, -1e300, 3});
 	expect_as_msgpack_does<float>({0, 1.5F, -1e30F});
 	EXPECT_EQ(
-		read<std::vector<float>>(bytes_of({0x93, 1, 0xff, 0xca, 0x3f, 0xc0, 0, 0})), (std::vector<float>{1, -1, 1.5}));
+		read<std::vector<float>>(buffer_of({0x93, 1, 0xff, 0xca, 0x3f, 0xc0, 0, 0})), (std::vector<float>{1, -1, 1.5}));
 }
 
 TEST(Serialize, NumbersThatDoNotFitAreRefused) {
-	EXPECT_EQ(read<std::vector<std::uint16_t>>(bytes_of({0x91, 0xff})), std::nullopt) << "-1";
-	EXPECT_EQ(read<std::vector<std::uint16_t>>(bytes_of({0x91, 0xce, 0, 1, 0, 0})), std::nullopt) << "65,536";
-	EXPECT_EQ(read<std::vector<std::int16_t>>(bytes_of({0x91, 0xcd, 0x80, 0})), std::nullopt) << "32,768";
-	EXPECT_EQ(read<std::vector<int>>(bytes_of({0x91, 0xca, 0, 0, 0, 0})), std::nullopt) << "a real number";
-	EXPECT_EQ(read<std::vector<int>>(bytes_of({0x91, 0xc0})), std::nullopt) << "nil";
-	EXPECT_EQ(read<std::vector<int>>(bytes_of({0x91, 0xcd, 0x80})), std::nullopt) << "cut";
-	EXPECT_EQ(read<std::vector<int>>(bytes_of({0x92, 1})), std::nullopt) << "one is missing";
-	EXPECT_EQ(read<std::vector<int>>(bytes_of({0x91, 1, 1})), std::nullopt) << "one too many";
+	EXPECT_EQ(read<std::vector<std::uint16_t>>(buffer_of({0x91, 0xff})), std::nullopt) << "-1";
+	EXPECT_EQ(read<std::vector<std::uint16_t>>(buffer_of({0x91, 0xce, 0, 1, 0, 0})), std::nullopt) << "65,536";
+	EXPECT_EQ(read<std::vector<std::int16_t>>(buffer_of({0x91, 0xcd, 0x80, 0})), std::nullopt) << "32,768";
+	EXPECT_EQ(read<std::vector<int>>(buffer_of({0x91, 0xca, 0, 0, 0, 0})), std::nullopt) << "a real number";
+	EXPECT_EQ(read<std::vector<int>>(buffer_of({0x91, 0xc0})), std::nullopt) << "nil";
+	EXPECT_EQ(read<std::vector<int>>(buffer_of({0x91, 0xcd, 0x80})), std::nullopt) << "cut";
+	EXPECT_EQ(read<std::vector<int>>(buffer_of({0x92, 1})), std::nullopt) << "one is missing";
+	EXPECT_EQ(read<std::vector<int>>(buffer_of({0x91, 1, 1})), std::nullopt) << "one too many";
 }
 
 }  // namespace

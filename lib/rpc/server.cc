@@ -12,7 +12,7 @@ namespace {
 
 using async::Task;
 
-Task<void> nothing() { co_return; }
+Task<void> no_work() { co_return; }
 
 // Runs `work` on the thread, and blocks until it has returned its result.
 template <class Work> auto on_thread(IoThread& thread, Work work) {
@@ -214,7 +214,7 @@ void Server::drain() {
 	}
 	// Connections that are being set up may wait for a worker's thread: the threads end first.
 	workers_.clear();
-	setup_.complete(nothing());
+	setup_.complete(no_work());
 	setup_.abandon_spawned();
 	acceptor_.reset();
 	stopping_ = false;

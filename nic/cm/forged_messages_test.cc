@@ -13,7 +13,6 @@
 namespace verbena::cm {
 namespace {
 
-constexpr Nanoseconds ms = 1'000'000;
 constexpr ServiceId service = service_of(port_space::tcp, 7174);
 constexpr CommId peers_number{0x7f001234};
 constexpr wire::Qpn own_qpn{0x1234}, peers_qpn{0x4321};

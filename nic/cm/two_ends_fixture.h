@@ -18,7 +18,6 @@ namespace verbena::cm::testing_tools {
 
 using Kind = Event::Kind;
 
-inline constexpr Nanoseconds ms = 1'000'000, second = 1000 * ms;
 inline constexpr ServiceId service = service_of(port_space::tcp, 7174);
 
 class ConnectionManagers : public ::testing::Test {

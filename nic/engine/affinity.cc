@@ -9,7 +9,7 @@ namespace verbena::engine {
 
 namespace {
 
-bool read(pid_t thread, cpu_set_t& allowed) {
+bool read_affinity(pid_t thread, cpu_set_t& allowed) {
 	CPU_ZERO(&allowed);
 	return sched_getaffinity(thread, sizeof allowed, &allowed) == 0;
 }
@@ -27,7 +27,7 @@ bool chosen_by_user(const cpu_set_t& allowed, int moved_to) {
 
 int only_processor(pid_t thread) {
 	cpu_set_t allowed;
-	if (!read(thread, allowed) || CPU_COUNT(&allowed) != 1) return -1;
+	if (!read_affinity(thread, allowed) || CPU_COUNT(&allowed) != 1) return -1;
 	int cpu = 0;
 	while (!CPU_ISSET(static_cast<unsigned>(cpu), &allowed)) ++cpu;
 	return cpu;
@@ -39,7 +39,8 @@ bool move_progress_thread(pid_t peer, const ProgressPage& page, int cpu) {
 	// The page may have false values, for example the number of another process's thread.
 	if (syscall(SYS_tgkill, peer, thread, 0) != 0) return false;
 	cpu_set_t allowed;
-	if (!read(thread, allowed) || chosen_by_user(allowed, page.moved_to.load(std::memory_order_relaxed))) return false;
+	if (!read_affinity(thread, allowed) || chosen_by_user(allowed, page.moved_to.load(std::memory_order_relaxed)))
+		return false;
 	CPU_ZERO(&allowed);
 	CPU_SET(static_cast<unsigned>(cpu), &allowed);
 	return sched_setaffinity(thread, sizeof allowed, &allowed) == 0;

@@ -6,7 +6,7 @@
 namespace verbena::engine {
 namespace {
 
-constexpr Nanoseconds second = 1'000'000'000, start = 100 * second;
+constexpr Nanoseconds start = 100 * second;
 
 TEST(FloodGuard, AFewStrangersCauseNoPause) {
 	FloodGuard guard;

@@ -77,7 +77,7 @@ TEST(Guid, WithoutAMacDependsOnNameAndNamespaceAlone) {
 	EXPECT_EQ(guid_of("lo", 1) >> 57 & 1, 0u) << "locally administered";
 }
 
-wire::Gid gid(const char* address) {
+wire::Gid parsed_gid(const char* address) {
 	wire::Gid bytes;
 	EXPECT_EQ(inet_pton(AF_INET6, address, bytes.data()), 1);
 	return bytes;
@@ -128,7 +128,7 @@ TEST(ListInterfaces, KnowsLoopback) {
 	EXPECT_EQ(lo->mac, Mac{});
 	EXPECT_EQ(active_mtu(lo->mtu), 4096u);
 	ASSERT_FALSE(lo->gids.empty());
-	EXPECT_EQ(lo->gids[0], gid("::ffff:127.0.0.1"));
+	EXPECT_EQ(lo->gids[0], parsed_gid("::ffff:127.0.0.1"));
 }
 
 TEST(ListInterfaces, IsTheSameTwice) {

@@ -7,8 +7,6 @@
 namespace verbena::engine {
 namespace {
 
-constexpr Nanoseconds second = 1'000'000'000;
-
 wire::AddressPair addresses(std::uint32_t destination, std::uint8_t traffic_class = 0) {
 	wire::AddressPair pair{};
 	pair.source[15] = 1;

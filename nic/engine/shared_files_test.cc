@@ -15,7 +15,7 @@
 namespace verbena::engine {
 namespace {
 
-constexpr std::size_t megabyte = 1 << 20;
+constexpr std::size_t mib = 1 << 20;
 
 struct File {
 	explicit File(std::size_t bytes) : descriptor(memfd_create("test", MFD_CLOEXEC)), bytes(bytes) {
@@ -39,7 +39,7 @@ struct File {
 };
 
 TEST(Backing, OfSharedMemoryIsItsFileAndThePlaceInIt) {
-	const File file(megabyte);
+	const File file(mib);
 	const auto backing = find_backing(file.at + 4096, 8192);
 	ASSERT_TRUE(backing);
 	EXPECT_EQ(backing->file.file, file.inode());
@@ -49,7 +49,7 @@ TEST(Backing, OfSharedMemoryIsItsFileAndThePlaceInIt) {
 }
 
 TEST(Backing, CountsFromTheBeginningOfTheFileAndNotOfTheMapping) {
-	const File file(megabyte);
+	const File file(mib);
 	void* const part = mmap(nullptr, 65536, PROT_READ, MAP_SHARED, file.descriptor.get(), 131072);
 	ASSERT_NE(part, MAP_FAILED);
 	const auto backing = find_backing(static_cast<char*>(part) + 100, 1000);
@@ -59,19 +59,19 @@ TEST(Backing, CountsFromTheBeginningOfTheFileAndNotOfTheMapping) {
 }
 
 TEST(Backing, IsNoneForPrivateMemoryAndWhatReachesBeyondItsMapping) {
-	const File file(megabyte);
-	EXPECT_FALSE(find_backing(file.at, megabyte + 1));
-	void* const anonymous = mmap(nullptr, megabyte, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const File file(mib);
+	EXPECT_FALSE(find_backing(file.at, mib + 1));
+	void* const anonymous = mmap(nullptr, mib, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	EXPECT_FALSE(find_backing(anonymous, 4096));
-	munmap(anonymous, megabyte);
-	void* const copied = mmap(nullptr, megabyte, PROT_READ, MAP_PRIVATE, file.descriptor.get(), 0);
+	munmap(anonymous, mib);
+	void* const copied = mmap(nullptr, mib, PROT_READ, MAP_PRIVATE, file.descriptor.get(), 0);
 	EXPECT_FALSE(find_backing(copied, 4096));
-	munmap(copied, megabyte);
+	munmap(copied, mib);
 	EXPECT_FALSE(find_backing(nullptr, 4096));
 }
 
 TEST(Backing, IsNoneIfTheProgramHasClosedTheFile) {
-	File file(megabyte);
+	File file(mib);
 	file.descriptor = Descriptor();
 	EXPECT_FALSE(find_backing(file.at, 4096));
 }
@@ -80,14 +80,14 @@ TEST(Backing, IsFoundByTheNameOfItsFile) {
 	const std::string name = "/verbena-test-" + std::to_string(getpid());
 	Descriptor named(shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600));
 	ASSERT_TRUE(named);
-	ASSERT_EQ(ftruncate(named.get(), megabyte), 0);
-	void* const at = mmap(nullptr, megabyte, PROT_READ, MAP_SHARED, named.get(), 0);
+	ASSERT_EQ(ftruncate(named.get(), mib), 0);
+	void* const at = mmap(nullptr, mib, PROT_READ, MAP_SHARED, named.get(), 0);
 	ASSERT_NE(at, MAP_FAILED);
 	named = Descriptor();
-	EXPECT_TRUE(find_backing(at, megabyte));
+	EXPECT_TRUE(find_backing(at, mib));
 	shm_unlink(name.c_str());
-	EXPECT_FALSE(find_backing(at, megabyte));
-	munmap(at, megabyte);
+	EXPECT_FALSE(find_backing(at, mib));
+	munmap(at, mib);
 }
 
 TEST(Backing, IsNoneForAFileThatIsNotMemory) {
@@ -104,22 +104,22 @@ TEST(Backing, IsNoneForAFileThatIsNotMemory) {
 
 // Debian 12's kernel, 6.1, has no such ioctl, only /proc/self/maps.
 TEST(Backing, IsTheSameByTheListOfMappings) {
-	const File file(megabyte);
+	const File file(mib);
 	int local = 0;
 	const auto here = reinterpret_cast<std::uint64_t>(file.at);
 	const auto listed = detail::look_up_mapping(here + 5000);
 	ASSERT_TRUE(listed);
 	EXPECT_EQ(listed->begin, here);
-	EXPECT_GE(listed->end, here + megabyte);
+	EXPECT_GE(listed->end, here + mib);
 	EXPECT_EQ(listed->inode, file.inode());
 	EXPECT_EQ(listed->offset, 0u);
 	EXPECT_EQ(listed->path, "/memfd:test (deleted)");
-	void* const copied = mmap(nullptr, megabyte, PROT_READ, MAP_PRIVATE, file.descriptor.get(), 0);
+	void* const copied = mmap(nullptr, mib, PROT_READ, MAP_PRIVATE, file.descriptor.get(), 0);
 	EXPECT_FALSE(detail::look_up_mapping(reinterpret_cast<std::uint64_t>(copied)));
 	EXPECT_FALSE(detail::look_up_mapping(reinterpret_cast<std::uint64_t>(&local)));
 	EXPECT_FALSE(detail::look_up_mapping(0));
 	EXPECT_FALSE(detail::look_up_mapping(~std::uint64_t{0}));
-	munmap(copied, megabyte);
+	munmap(copied, mib);
 	bool answered = false;
 	const auto asked = detail::ask_mapping(here + 5000, answered);
 	if (answered) {
@@ -128,7 +128,7 @@ TEST(Backing, IsTheSameByTheListOfMappings) {
 }
 
 TEST(PeerFiles, ReadsWhatAnotherProcessHasInAFile) {
-	const File file(megabyte);
+	const File file(mib);
 	std::strcpy(file.at + 5000, "from the parent");
 	const pid_t parent = getpid();
 	const wire::SharedPayload shared = file.shared(5000);
@@ -144,18 +144,18 @@ TEST(PeerFiles, ReadsWhatAnotherProcessHasInAFile) {
 }
 
 TEST(PeerFiles, MapAFileOnceAndAgainWhenItHasGrown) {
-	const File file(megabyte);
+	const File file(mib);
 	PeerFiles files(getpid());
 	const std::byte* const first = files.find(file.shared(), 4096);
 	ASSERT_NE(first, nullptr);
 	EXPECT_EQ(files.find(file.shared(8192), 4096), first + 8192);
-	EXPECT_EQ(files.find(file.shared(megabyte - 1), 2), nullptr);
-	ASSERT_EQ(ftruncate(file.descriptor.get(), 2 * megabyte), 0);
-	EXPECT_NE(files.find(file.shared(megabyte - 1), 2), nullptr);
+	EXPECT_EQ(files.find(file.shared(mib - 1), 2), nullptr);
+	ASSERT_EQ(ftruncate(file.descriptor.get(), 2 * mib), 0);
+	EXPECT_NE(files.find(file.shared(mib - 1), 2), nullptr);
 }
 
 TEST(PeerFiles, RefuseWhatIsNotTheFileThatIsMeant) {
-	const File file(megabyte);
+	const File file(mib);
 	PeerFiles files(getpid());
 	wire::SharedPayload shared = file.shared();
 	++shared.file;
@@ -173,7 +173,7 @@ TEST(PeerFiles, RefuseWhatIsNotTheFileThatIsMeant) {
 }
 
 TEST(PeerFiles, WithoutAPeerAreUnreachable) {
-	const File file(megabyte);
+	const File file(mib);
 	PeerFiles none(0);
 	EXPECT_FALSE(none.reachable());
 	EXPECT_EQ(none.find(file.shared(), 1), nullptr);

@@ -142,7 +142,6 @@ TEST_F(Strangers, ThatKickWithoutNeedAreLeftAlone) {
 	link();
 	Link bobs_link(std::move(at_bob));
 	const int socket = at_alice->socket.get();
-	constexpr Nanoseconds second = 1'000'000'000;
 	Nanoseconds now = second;
 	int noise = 0;
 	for (std::size_t i = 0; i < 1000; ++i, now += 10'000) {

@@ -6,8 +6,6 @@
 namespace verbena::engine {
 namespace {
 
-constexpr Nanoseconds ms = 1'000'000, us = 1'000;
-
 // A process whose packets had to wait twice.
 Watch watched(Nanoseconds now) {
 	Watch watch;

@@ -9,8 +9,6 @@
 namespace verbena::heap {
 namespace {
 
-constexpr std::size_t page = page_bytes;
-
 // Two processes that take turns.
 class Turns {
 public:
@@ -40,25 +38,25 @@ private:
 // that the child sees 'a' until it stores, and that neither sees what the other stored.
 void expect_private(char* memory, std::size_t pages) {
 	Turns turns;
-	for (std::size_t i = 0; i < pages; ++i) memory[i * page] = 'a';
+	for (std::size_t i = 0; i < pages; ++i) memory[i * page_bytes] = 'a';
 	const pid_t child = fork();
 	if (child == 0) {
 		alarm(20);
 		turns.wait_for_parent();
 		for (std::size_t i = 0; i < pages; ++i) {
-			if (memory[i * page] != 'a') _exit(1);
-			memory[i * page] = 'c';
+			if (memory[i * page_bytes] != 'a') _exit(1);
+			memory[i * page_bytes] = 'c';
 		}
 		turns.wake_parent();
 		turns.wait_for_parent();
 		for (std::size_t i = 0; i < pages; ++i)
-			if (memory[i * page] != 'c') _exit(2);
+			if (memory[i * page_bytes] != 'c') _exit(2);
 		_exit(0);
 	}
-	for (std::size_t i = 0; i < pages; ++i) memory[i * page] = 'p';
+	for (std::size_t i = 0; i < pages; ++i) memory[i * page_bytes] = 'p';
 	turns.wake_child();
 	turns.wait_for_child();
-	for (std::size_t i = 0; i < pages; ++i) ASSERT_EQ(memory[i * page], 'p');
+	for (std::size_t i = 0; i < pages; ++i) ASSERT_EQ(memory[i * page_bytes], 'p');
 	turns.wake_child();
 	int status = -1;
 	waitpid(child, &status, 0);
@@ -66,36 +64,36 @@ void expect_private(char* memory, std::size_t pages) {
 }
 
 TEST(Fork, TheChildSeesTheMemoryAsItWasAndNeitherSeesTheOthersStores) {
-	char* const memory = block(100 * page);
+	char* const memory = block(100 * page_bytes);
 	expect_private(memory, 100);
 	std::free(memory);
 }
 
 TEST(Fork, MovedPagesAreCopiedToo) {
-	char* const memory = block(10 * page);
-	ASSERT_TRUE(move(memory + 2 * page, 3 * page));
-	ASSERT_TRUE(move(memory + 3 * page, page));
+	char* const memory = block(10 * page_bytes);
+	ASSERT_TRUE(move(memory + 2 * page_bytes, 3 * page_bytes));
+	ASSERT_TRUE(move(memory + 3 * page_bytes, page_bytes));
 	expect_private(memory, 10);
-	EXPECT_TRUE(find(memory + 3 * page, page));
+	EXPECT_TRUE(find(memory + 3 * page_bytes, page_bytes));
 	std::free(memory);
 }
 
 TEST(Fork, TheParentsMemoryStaysWhereItWas) {
-	char* const memory = block(page);
-	const auto place = find(memory, page);
+	char* const memory = block(page_bytes);
+	const auto place = find(memory, page_bytes);
 	EXPECT_TRUE(holds_in_child([] { return true; }));
-	EXPECT_EQ(find(memory, page), place);
+	EXPECT_EQ(find(memory, page_bytes), place);
 	memory[0] = 'x';
 	EXPECT_EQ(read_file(*place, 1), "x");
 	std::free(memory);
 }
 
 TEST(Fork, TheChildHasNoHeapAndNoDescriptorOfIt) {
-	char* const memory = block(2 * page);
-	ASSERT_TRUE(move(memory, page));
-	const int first = find(memory + page, 1)->descriptor, second = find(memory, 1)->descriptor;
+	char* const memory = block(2 * page_bytes);
+	ASSERT_TRUE(move(memory, page_bytes));
+	const int first = find(memory + page_bytes, 1)->descriptor, second = find(memory, 1)->descriptor;
 	EXPECT_TRUE(holds_in_child([&] {
-		void* const fresh = std::aligned_alloc(page, page);
+		void* const fresh = std::aligned_alloc(page_bytes, page_bytes);
 		return !enabled() && !find(memory, 1) && !move(memory, 1) && fresh != nullptr && !contains(fresh) &&
 			fcntl(first, F_GETFD) == -1 && fcntl(second, F_GETFD) == -1;
 	}));
@@ -104,8 +102,8 @@ TEST(Fork, TheChildHasNoHeapAndNoDescriptorOfIt) {
 }
 
 TEST(Fork, TheChildHasNoMappingOfTheFiles) {
-	char* const memory = block(2 * page);
-	ASSERT_TRUE(move(memory, page));
+	char* const memory = block(2 * page_bytes);
+	ASSERT_TRUE(move(memory, page_bytes));
 	EXPECT_TRUE(holds_in_child([&] {
 		std::FILE* const maps = std::fopen("/proc/self/maps", "r");
 		char line[512];
@@ -117,14 +115,14 @@ TEST(Fork, TheChildHasNoMappingOfTheFiles) {
 }
 
 TEST(Fork, TheChildCanFreeResizeAndClearWhatItInherited) {
-	char* const memory = block(4 * page);
-	char* const other = block(4 * page);
-	std::memset(memory, 'a', 4 * page);
-	std::memset(other, 'b', 4 * page);
+	char* const memory = block(4 * page_bytes);
+	char* const other = block(4 * page_bytes);
+	std::memset(memory, 'a', 4 * page_bytes);
+	std::memset(other, 'b', 4 * page_bytes);
 	EXPECT_TRUE(holds_in_child([&] {
-		if (madvise(other, page, MADV_DONTNEED) != 0 || other[0] != 0 || other[page] != 'b') return false;
-		char* const larger = static_cast<char*>(std::realloc(memory, 10 * page));
-		if (contains(larger) || larger[4 * page - 1] != 'a') return false;
+		if (madvise(other, page_bytes, MADV_DONTNEED) != 0 || other[0] != 0 || other[page_bytes] != 'b') return false;
+		char* const larger = static_cast<char*>(std::realloc(memory, 10 * page_bytes));
+		if (contains(larger) || larger[4 * page_bytes - 1] != 'a') return false;
 		std::free(larger);
 		std::free(other);
 		return true;
@@ -136,7 +134,7 @@ TEST(Fork, TheChildCanFreeResizeAndClearWhatItInherited) {
 }
 
 TEST(Fork, AGrandchildHasCopiesOfItsOwn) {
-	char* const memory = block(page);
+	char* const memory = block(page_bytes);
 	memory[0] = 'a';
 	EXPECT_TRUE(holds_in_child([&] {
 		memory[0] = 'b';
@@ -151,15 +149,15 @@ TEST(Fork, MemoryBeyondTheFirst64MiBIsMappedCopyOnWrite) {
 	constexpr std::size_t bytes = 80 << 20;
 	char* const memory = block(bytes);
 	std::memset(memory, 'a', bytes);
-	ASSERT_TRUE(move(memory + bytes - 2 * page, page));
+	ASSERT_TRUE(move(memory + bytes - 2 * page_bytes, page_bytes));
 	EXPECT_TRUE(holds_in_child([&] {
-		for (std::size_t at = 0; at < bytes; at += page)
+		for (std::size_t at = 0; at < bytes; at += page_bytes)
 			if (memory[at] != 'a') return false;
 		std::memset(memory, 'c', bytes);
 		std::free(memory);
 		return true;
 	}));
-	for (std::size_t at = 0; at < bytes; at += page) ASSERT_EQ(memory[at], 'a');
+	for (std::size_t at = 0; at < bytes; at += page_bytes) ASSERT_EQ(memory[at], 'a');
 	std::free(memory);
 }
 
@@ -168,31 +166,31 @@ TEST(Fork, TheBlocksBeforeTheLimitAreCopiedAndTheOthersMapped) {
 	std::vector<char*> blocks;
 	for (int i = 0; i < 5; ++i) {
 		// The last page has no memory, so the blocks do not join.
-		blocks.push_back(block(bytes + page));
+		blocks.push_back(block(bytes + page_bytes));
 		std::memset(blocks.back(), 'a' + i, bytes);
 	}
-	ASSERT_TRUE(move(blocks[1] + 5 * page, 2 * page));
+	ASSERT_TRUE(move(blocks[1] + 5 * page_bytes, 2 * page_bytes));
 	EXPECT_TRUE(holds_in_child([&] {
 		for (int i = 0; i < 5; ++i) {
-			for (std::size_t at = 0; at < bytes; at += page)
+			for (std::size_t at = 0; at < bytes; at += page_bytes)
 				if (blocks[i][at] != 'a' + i) return false;
 			if (blocks[i][bytes] != 0) return false;
-			std::memset(blocks[i], 'c', bytes + page);
+			std::memset(blocks[i], 'c', bytes + page_bytes);
 			std::free(blocks[i]);
 		}
 		return true;
 	}));
 	for (int i = 0; i < 5; ++i) {
-		for (std::size_t at = 0; at < bytes; at += page) ASSERT_EQ(blocks[i][at], 'a' + i);
+		for (std::size_t at = 0; at < bytes; at += page_bytes) ASSERT_EQ(blocks[i][at], 'a' + i);
 		std::free(blocks[i]);
 	}
 }
 
 TEST(Fork, PagesThatShallNotForkAreNotInTheChild) {
-	char* const memory = block(3 * page);
-	std::memset(memory, 'a', 3 * page);
-	ASSERT_EQ(madvise(memory + page, page, MADV_DONTFORK), 0);
-	ASSERT_TRUE(move(memory, 3 * page));
+	char* const memory = block(3 * page_bytes);
+	std::memset(memory, 'a', 3 * page_bytes);
+	ASSERT_EQ(madvise(memory + page_bytes, page_bytes, MADV_DONTFORK), 0);
+	ASSERT_TRUE(move(memory, 3 * page_bytes));
 	const auto reads = [&](std::size_t at) {
 		return holds_in_child([&] {
 			signal(SIGSEGV, [](int) { _exit(9); });
@@ -200,22 +198,22 @@ TEST(Fork, PagesThatShallNotForkAreNotInTheChild) {
 		});
 	};
 	EXPECT_TRUE(reads(0));
-	EXPECT_FALSE(reads(page));
-	EXPECT_TRUE(reads(2 * page));
-	ASSERT_EQ(madvise(memory + page, page, MADV_DOFORK), 0);
-	EXPECT_TRUE(reads(page));
+	EXPECT_FALSE(reads(page_bytes));
+	EXPECT_TRUE(reads(2 * page_bytes));
+	ASSERT_EQ(madvise(memory + page_bytes, page_bytes, MADV_DOFORK), 0);
+	EXPECT_TRUE(reads(page_bytes));
 	std::free(memory);
 }
 
 TEST(Fork, AChildWithoutForkHandlersDoesNotChangeTheHeap) {
-	char* const memory = block(page);
+	char* const memory = block(page_bytes);
 	memory[0] = 'a';
 	const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
 	if (child == 0) {
 		const bool read = memory[0] == 'a';
 		const bool found = find(memory, 1).has_value();
 		std::free(memory);
-		void* const fresh = std::aligned_alloc(page, page);
+		void* const fresh = std::aligned_alloc(page_bytes, page_bytes);
 		_exit(read && !contains(fresh) && !found ? 0 : 1);
 	}
 	int status = -1;
@@ -230,12 +228,12 @@ TEST(Fork, ForksAmongThreadsThatAllocateHaveAConsistentHeap) {
 	std::atomic<bool> stop = false;
 	std::thread other([&] {
 		while (!stop) {
-			char* const memory = block(5 * page);
-			std::memset(memory, 'x', 5 * page);
+			char* const memory = block(5 * page_bytes);
+			std::memset(memory, 'x', 5 * page_bytes);
 			std::free(memory);
 		}
 	});
-	char* const memory = block(page);
+	char* const memory = block(page_bytes);
 	for (int i = 0; i < 200; ++i) {
 		memory[0] = static_cast<char>(i);
 		ASSERT_TRUE(holds_in_child([&] {

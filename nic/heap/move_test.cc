@@ -10,89 +10,87 @@
 namespace verbena::heap {
 namespace {
 
-constexpr std::size_t page = page_bytes;
-
 TEST(Move, AMovedRangeKeepsItsContentsAndHasAnotherFile) {
-	char* const memory = block(4 * page);
-	std::memset(memory, 'a', 4 * page);
-	const auto before = find(memory, 4 * page);
-	ASSERT_TRUE(move(memory + page, page));
-	const auto moved = find(memory + page + 10, 20);
+	char* const memory = block(4 * page_bytes);
+	std::memset(memory, 'a', 4 * page_bytes);
+	const auto before = find(memory, 4 * page_bytes);
+	ASSERT_TRUE(move(memory + page_bytes, page_bytes));
+	const auto moved = find(memory + page_bytes + 10, 20);
 	ASSERT_TRUE(before && moved);
 	EXPECT_NE(moved->file, before->file);
 	EXPECT_EQ(moved->offset, 10u);
-	EXPECT_EQ(std::string(memory, 4 * page), std::string(4 * page, 'a'));
-	memory[page + 10] = 'b';
-	EXPECT_EQ(read_file(*moved, 2), "b" + std::string(1, memory[page + 11]));
-	EXPECT_FALSE(find(memory, 4 * page)) << "it spans two files";
-	EXPECT_EQ(find(memory + 2 * page, page)->file, before->file);
+	EXPECT_EQ(std::string(memory, 4 * page_bytes), std::string(4 * page_bytes, 'a'));
+	memory[page_bytes + 10] = 'b';
+	EXPECT_EQ(read_file(*moved, 2), "b" + std::string(1, memory[page_bytes + 11]));
+	EXPECT_FALSE(find(memory, 4 * page_bytes)) << "it spans two files";
+	EXPECT_EQ(find(memory + 2 * page_bytes, page_bytes)->file, before->file);
 	std::free(memory);
 }
 
 TEST(Move, AWriterToTheOldFileNoLongerReachesTheMemory) {
-	char* const memory = block(page);
+	char* const memory = block(page_bytes);
 	memory[0] = 'a';
-	const auto place = find(memory, page);
-	void* const mapped =
-		mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED, place->descriptor, static_cast<off_t>(place->offset));
+	const auto place = find(memory, page_bytes);
+	void* const mapped = mmap(
+		nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, place->descriptor, static_cast<off_t>(place->offset));
 	auto* const peer = static_cast<volatile char*>(mapped);
 	EXPECT_EQ(peer[0], 'a');
 	peer[0] = 'b';
 	EXPECT_EQ(memory[0], 'b');
-	ASSERT_TRUE(move(memory, page));
+	ASSERT_TRUE(move(memory, page_bytes));
 	peer[0] = 'c';
 	EXPECT_EQ(memory[0], 'b');
 	std::free(memory);
-	char* const next = block(page);
-	EXPECT_NE(find(next, page), place) << "the stalled peer can still write there";
+	char* const next = block(page_bytes);
+	EXPECT_NE(find(next, page_bytes), place) << "the stalled peer can still write there";
 	std::free(next);
-	munmap(mapped, page);
+	munmap(mapped, page_bytes);
 }
 
 TEST(Move, MemoryOfMovedPagesIsGivenBackWhenTheBlockIsFreed) {
-	char* const memory = block(8 * page);
-	std::memset(memory, 'a', 8 * page);
-	const auto whole = find(memory, page);
+	char* const memory = block(8 * page_bytes);
+	std::memset(memory, 'a', 8 * page_bytes);
+	const auto whole = find(memory, page_bytes);
 	const std::size_t before = file_memory(whole->descriptor);
-	ASSERT_TRUE(move(memory + page, 4 * page));
-	const auto moved = find(memory + page, page);
-	EXPECT_EQ(file_memory(whole->descriptor), before - 4 * page);
-	EXPECT_EQ(file_memory(moved->descriptor), 4 * page);
+	ASSERT_TRUE(move(memory + page_bytes, 4 * page_bytes));
+	const auto moved = find(memory + page_bytes, page_bytes);
+	EXPECT_EQ(file_memory(whole->descriptor), before - 4 * page_bytes);
+	EXPECT_EQ(file_memory(moved->descriptor), 4 * page_bytes);
 	std::free(memory);
-	EXPECT_EQ(file_memory(whole->descriptor), before - 8 * page);
+	EXPECT_EQ(file_memory(whole->descriptor), before - 8 * page_bytes);
 	EXPECT_EQ(fcntl(moved->descriptor, F_GETFD), -1);
 }
 
 TEST(Move, ARangeCanMoveAgainAndInParts) {
-	char* const memory = block(8 * page);
-	for (std::size_t i = 0; i < 8; ++i) std::memset(memory + i * page, 'a' + static_cast<int>(i), page);
-	ASSERT_TRUE(move(memory, 8 * page));
-	const auto first = find(memory, 8 * page);
-	ASSERT_TRUE(move(memory + 3 * page, 2 * page));
-	ASSERT_TRUE(move(memory + 3 * page + 5, 1));
-	EXPECT_EQ(find(memory, page)->file, first->file);
-	EXPECT_EQ(find(memory + 6 * page, page)->offset, 6 * page);
-	EXPECT_FALSE(find(memory + 3 * page, 2 * page));
-	ASSERT_TRUE(move(memory, 8 * page));
-	ASSERT_TRUE(find(memory, 8 * page));
-	for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(memory[i * page + 7], 'a' + static_cast<int>(i));
-	EXPECT_EQ(read_file(*find(memory + 4 * page, page), 1), "e");
+	char* const memory = block(8 * page_bytes);
+	for (std::size_t i = 0; i < 8; ++i) std::memset(memory + i * page_bytes, 'a' + static_cast<int>(i), page_bytes);
+	ASSERT_TRUE(move(memory, 8 * page_bytes));
+	const auto first = find(memory, 8 * page_bytes);
+	ASSERT_TRUE(move(memory + 3 * page_bytes, 2 * page_bytes));
+	ASSERT_TRUE(move(memory + 3 * page_bytes + 5, 1));
+	EXPECT_EQ(find(memory, page_bytes)->file, first->file);
+	EXPECT_EQ(find(memory + 6 * page_bytes, page_bytes)->offset, 6 * page_bytes);
+	EXPECT_FALSE(find(memory + 3 * page_bytes, 2 * page_bytes));
+	ASSERT_TRUE(move(memory, 8 * page_bytes));
+	ASSERT_TRUE(find(memory, 8 * page_bytes));
+	for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(memory[i * page_bytes + 7], 'a' + static_cast<int>(i));
+	EXPECT_EQ(read_file(*find(memory + 4 * page_bytes, page_bytes), 1), "e");
 	EXPECT_EQ(fcntl(first->descriptor, F_GETFD), -1) << "no page lies in this file";
 	std::free(memory);
 }
 
 TEST(Move, PagesThatWereNeverUsedGetNoMemory) {
-	char* const memory = block(1000 * page);
-	memory[500 * page] = 'a';
-	ASSERT_TRUE(move(memory, 1000 * page));
-	EXPECT_EQ(file_memory(find(memory, 1)->descriptor), page);
-	EXPECT_EQ(memory[500 * page], 'a');
+	char* const memory = block(1000 * page_bytes);
+	memory[500 * page_bytes] = 'a';
+	ASSERT_TRUE(move(memory, 1000 * page_bytes));
+	EXPECT_EQ(file_memory(find(memory, 1)->descriptor), page_bytes);
+	EXPECT_EQ(memory[500 * page_bytes], 'a');
 	std::free(memory);
 }
 
 TEST(Move, MemoryThatIsNotTheHeapsCannotMove) {
-	char* const memory = block(page);
-	EXPECT_FALSE(move(memory, page + 1));
+	char* const memory = block(page_bytes);
+	EXPECT_FALSE(move(memory, page_bytes + 1));
 	EXPECT_FALSE(move(&memory, 1));
 	EXPECT_FALSE(move(nullptr, 1));
 	std::free(memory);
@@ -100,24 +98,24 @@ TEST(Move, MemoryThatIsNotTheHeapsCannotMove) {
 }
 
 TEST(Move, PagesThatAreNotNeededReadAsZeroAfterAMoveToo) {
-	char* const memory = block(3 * page);
-	std::memset(memory, 'a', 3 * page);
-	ASSERT_TRUE(move(memory + page, page));
-	EXPECT_EQ(madvise(memory, 3 * page, MADV_DONTNEED), 0);
-	EXPECT_EQ(std::string(memory, 3 * page), std::string(3 * page, '\0'));
+	char* const memory = block(3 * page_bytes);
+	std::memset(memory, 'a', 3 * page_bytes);
+	ASSERT_TRUE(move(memory + page_bytes, page_bytes));
+	EXPECT_EQ(madvise(memory, 3 * page_bytes, MADV_DONTNEED), 0);
+	EXPECT_EQ(std::string(memory, 3 * page_bytes), std::string(3 * page_bytes, '\0'));
 	std::free(memory);
 }
 
 TEST(Move, ItIsRefusedWhenThereAreTooMany) {
-	char* const memory = block(2 * Moved::entries_max * page);
+	char* const memory = block(2 * Moved::entries_max * page_bytes);
 	std::size_t moved = 0;
-	while (moved < 2 * Moved::entries_max && move(memory + moved * page, 1)) ++moved;
+	while (moved < 2 * Moved::entries_max && move(memory + moved * page_bytes, 1)) ++moved;
 	EXPECT_GE(moved, Moved::entries_max - 2);
 	EXPECT_LT(moved, Moved::entries_max);
-	memory[(moved + 1) * page] = 'a';
-	EXPECT_EQ(memory[(moved + 1) * page], 'a');
+	memory[(moved + 1) * page_bytes] = 'a';
+	EXPECT_EQ(memory[(moved + 1) * page_bytes], 'a');
 	std::free(memory);
-	char* const next = block(page);
+	char* const next = block(page_bytes);
 	EXPECT_TRUE(move(next, 1));
 	std::free(next);
 }
@@ -135,8 +133,8 @@ TEST(Move, NoStoreOfAnotherThreadIsLost) {
 	action.sa_flags = SA_SIGINFO;
 	sigaction(SIGSEGV, &action, &before);
 	constexpr std::size_t pages = 64, writers = 3;
-	auto* const counters = reinterpret_cast<std::atomic<std::uint64_t>*>(block(pages * page));
-	constexpr std::size_t stride = page / sizeof *counters;
+	auto* const counters = reinterpret_cast<std::atomic<std::uint64_t>*>(block(pages * page_bytes));
+	constexpr std::size_t stride = page_bytes / sizeof *counters;
 	std::atomic<bool> stop = false;
 	std::vector<std::uint64_t> rounds(writers);
 	std::vector<std::thread> threads;
@@ -152,7 +150,7 @@ TEST(Move, NoStoreOfAnotherThreadIsLost) {
 				}
 			}
 		});
-	for (int i = 0; i < 300; ++i) EXPECT_TRUE(move(counters, pages * page));
+	for (int i = 0; i < 300; ++i) EXPECT_TRUE(move(counters, pages * page_bytes));
 	stop = true;
 	for (std::thread& thread : threads) thread.join();
 	for (std::size_t i = 0; i < writers; ++i)
@@ -163,8 +161,8 @@ TEST(Move, NoStoreOfAnotherThreadIsLost) {
 }
 
 TEST(Move, AFaultThatNoMoveCausedIsNotTriedForever) {
-	char* const memory = block(page);
-	move(memory, page);
+	char* const memory = block(page_bytes);
+	move(memory, page_bytes);
 	wait_for_move(memory);
 	EXPECT_FALSE(wait_for_move(memory));
 	EXPECT_FALSE(wait_for_move(&memory));

@@ -7,13 +7,14 @@
 namespace verbena::memory {
 namespace {
 
-constexpr std::uint64_t page = 4096;
+constexpr std::uint64_t page_bytes = 4096;
 
 struct Pages {
 	explicit Pages(std::uint64_t count)
-		: count(count), at(mmap(nullptr, count * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
-	~Pages() { munmap(at, count * page); }
-	std::uint64_t address(std::uint64_t i) const { return reinterpret_cast<std::uint64_t>(at) + i * page; }
+		: count(count),
+		  at(mmap(nullptr, count * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
+	~Pages() { munmap(at, count * page_bytes); }
+	std::uint64_t address(std::uint64_t i) const { return reinterpret_cast<std::uint64_t>(at) + i * page_bytes; }
 	const std::uint64_t count;
 	void* const at;
 };
@@ -28,11 +29,11 @@ TEST(Mapped, MemoryThatIsMappedHasNoUnmappedPage) {
 TEST(Mapped, TheFirstUnmappedPageIsFoundWhereverItIs) {
 	for (std::uint64_t hole = 0; hole < 9; ++hole) {
 		const Pages pages(9);
-		munmap(reinterpret_cast<void*>(pages.address(hole)), page);
+		munmap(reinterpret_cast<void*>(pages.address(hole)), page_bytes);
 		EXPECT_EQ(first_unmapped(pages.address(0) + 5, pages.address(9) - 5), pages.address(hole)) << hole;
 		// Keeps the hole for the destructor, which unmaps all pages.
-		mmap(reinterpret_cast<void*>(pages.address(hole)), page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-			0);
+		mmap(reinterpret_cast<void*>(pages.address(hole)), page_bytes, PROT_READ,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	}
 }
 

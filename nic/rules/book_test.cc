@@ -23,8 +23,6 @@ using queues::Status;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr Nanoseconds second = 1'000'000'000;
-
 // A book with a queue pair of four sends, whose findings go to a file.
 class BookTest : public testing::Test {
 protected:

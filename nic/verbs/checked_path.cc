@@ -21,7 +21,7 @@ using rules::ReceiveFacts;
 using rules::SendFacts;
 
 // All objects have the same.
-constinit ReplacedFunctions before{};
+constinit ReplacedFunctions unchecked{};
 
 template <class Act> void quietly(Act&& act) noexcept {
 	const int kept = errno;
@@ -129,7 +129,7 @@ int checked_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 	std::uint32_t room = UINT32_MAX;
 	quietly([&] { room = checked()->room(qp); });
 	const int error = post_noted(
-		before.post_send, qp, wr, bad, room, "ibv_post_send",
+		unchecked.post_send, qp, wr, bad, room, "ibv_post_send",
 		[&](const ibv_send_wr* end) { note_sends(qp, wr, end, caller); },
 		[&](const ibv_send_wr* first_refused, int reason, std::size_t count) {
 			checked()->sends_withdrawn(qp, count, caller);
@@ -174,11 +174,11 @@ int post_receives(std::atomic<int (*)(Queue*, ibv_recv_wr*, ibv_recv_wr**)>& fun
 
 int checked_post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
 	return post_receives(
-		before.post_recv, qp, wr, bad, "ibv_post_recv", __builtin_return_address(0), __builtin_frame_address(0));
+		unchecked.post_recv, qp, wr, bad, "ibv_post_recv", __builtin_return_address(0), __builtin_frame_address(0));
 }
 
 int checked_post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept {
-	return post_receives(before.post_srq_recv, srq, wr, bad, "ibv_post_srq_recv", __builtin_return_address(0),
+	return post_receives(unchecked.post_srq_recv, srq, wr, bad, "ibv_post_srq_recv", __builtin_return_address(0),
 		__builtin_frame_address(0));
 }
 
@@ -201,7 +201,7 @@ int checked_poll_cq(ibv_cq* cq, int count, ibv_wc* wc) noexcept {
 	bool ghost = false;
 	quietly([&] { ghost = checked()->is_ghost(cq, "ibv_poll_cq", site_of_return(from)); });
 	if (ghost) return -1;
-	const int taken = before.poll_cq.load(std::memory_order_relaxed)(cq, count, wc);
+	const int taken = unchecked.poll_cq.load(std::memory_order_relaxed)(cq, count, wc);
 	quietly([&] {
 		const Caller caller = caller_of(from, frame);
 		const Nanoseconds now = monotonic_now();
@@ -224,19 +224,19 @@ int checked_poll_cq(ibv_cq* cq, int count, ibv_wc* wc) noexcept {
 int checked_req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
 	const void* const from = __builtin_return_address(0);
 	const std::uint32_t produced = SoftCq::of(cq).queue->produced();
-	const int error = before.req_notify_cq.load(std::memory_order_relaxed)(cq, solicited_only);
+	const int error = unchecked.req_notify_cq.load(std::memory_order_relaxed)(cq, solicited_only);
 	if (!error) quietly([&] { checked()->armed(cq, produced, site_of_return(from)); });
 	return error;
 }
 
 void checked_start_post(ibv_qp_ex* qp) noexcept {
-	before.start_post.load(std::memory_order_relaxed)(qp);
+	unchecked.start_post.load(std::memory_order_relaxed)(qp);
 	quietly([&] { checked()->begins_extended_post(&qp->qp_base); });
 }
 
 void checked_abort_post(ibv_qp_ex* qp) noexcept {
 	quietly([&] { checked()->ends_extended_post(&qp->qp_base); });
-	before.abort_post.load(std::memory_order_relaxed)(qp);
+	unchecked.abort_post.load(std::memory_order_relaxed)(qp);
 }
 
 // The requests since ibv_wr_start.
@@ -272,7 +272,7 @@ int checked_complete_post(ibv_qp_ex* public_qp) noexcept {
 		if (!sqp.build.error) book.sends_posted(qp, posted, caller);
 		else if (!posted.empty()) book.send_refused(qp, posted.back(), sqp.build.error, unpolled(qp), caller.site);
 	});
-	return before.complete_post.load(std::memory_order_relaxed)(public_qp);
+	return unchecked.complete_post.load(std::memory_order_relaxed)(public_qp);
 }
 
 void note_current(ibv_cq_ex* public_cq, int error, const void* from, const void* frame) {
@@ -285,13 +285,13 @@ void note_current(ibv_cq_ex* public_cq, int error, const void* from, const void*
 }
 
 int checked_start_poll(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) noexcept {
-	const int error = before.start_poll.load(std::memory_order_relaxed)(cq, attributes);
+	const int error = unchecked.start_poll.load(std::memory_order_relaxed)(cq, attributes);
 	note_current(cq, error, __builtin_return_address(0), __builtin_frame_address(0));
 	return error;
 }
 
 int checked_next_poll(ibv_cq_ex* cq) noexcept {
-	const int error = before.next_poll.load(std::memory_order_relaxed)(cq);
+	const int error = unchecked.next_poll.load(std::memory_order_relaxed)(cq);
 	if (error == 0) note_current(cq, error, __builtin_return_address(0), __builtin_frame_address(0));
 	return error;
 }
@@ -300,25 +300,25 @@ int checked_next_poll(ibv_cq_ex* cq) noexcept {
 
 void check_data_path(ibv_context_ops& ops) {
 	if (!checked()) return;
-	replace(before.post_send, ops.post_send, checked_post_send);
-	replace(before.post_recv, ops.post_recv, checked_post_recv);
-	replace(before.post_srq_recv, ops.post_srq_recv, checked_post_srq_recv);
-	replace(before.poll_cq, ops.poll_cq, checked_poll_cq);
-	replace(before.req_notify_cq, ops.req_notify_cq, checked_req_notify_cq);
+	replace(unchecked.post_send, ops.post_send, checked_post_send);
+	replace(unchecked.post_recv, ops.post_recv, checked_post_recv);
+	replace(unchecked.post_srq_recv, ops.post_srq_recv, checked_post_srq_recv);
+	replace(unchecked.poll_cq, ops.poll_cq, checked_poll_cq);
+	replace(unchecked.req_notify_cq, ops.req_notify_cq, checked_req_notify_cq);
 }
 
 void check_extended_post(SoftQp& sqp) {
 	if (!checked()) return;
 	ibv_qp_ex& q = sqp.public_qp;
-	replace(before.start_post, q.wr_start, checked_start_post);
-	replace(before.abort_post, q.wr_abort, checked_abort_post);
-	replace(before.complete_post, q.wr_complete, checked_complete_post);
+	replace(unchecked.start_post, q.wr_start, checked_start_post);
+	replace(unchecked.abort_post, q.wr_abort, checked_abort_post);
+	replace(unchecked.complete_post, q.wr_complete, checked_complete_post);
 }
 
 void check_extended_poll(SoftCq& cq) {
 	if (!checked()) return;
-	replace(before.start_poll, cq.public_cq.start_poll, checked_start_poll);
-	replace(before.next_poll, cq.public_cq.next_poll, checked_next_poll);
+	replace(unchecked.start_poll, cq.public_cq.start_poll, checked_start_poll);
+	replace(unchecked.next_poll, cq.public_cq.next_poll, checked_next_poll);
 }
 
 }  // namespace verbena::verbs

@@ -16,7 +16,7 @@ struct Chosen {
 	profile::Limits limits;
 };
 
-const char* wanted() {
+const char* profile_wanted() {
 	const char* const name = std::getenv("VERBENA_PROFILE");
 	return name ? name : "";
 }
@@ -24,7 +24,7 @@ const char* wanted() {
 // Needs no destructor: programs call verbs from their own destructors and exit handlers.
 const Chosen& chosen() {
 	static const Chosen once = [] {
-		const profile::Profile* const found = *wanted() ? profile::find(wanted()) : &profile::own();
+		const profile::Profile* const found = *profile_wanted() ? profile::find(profile_wanted()) : &profile::own();
 		return Chosen{found, profile::limits_of(found ? *found : profile::own())};
 	}();
 	return once;
@@ -52,7 +52,7 @@ const profile::Limits& device_limits() { return chosen().limits; }
 
 int check_profile() {
 	if (chosen().profile) return 0;
-	log::error("VERBENA_PROFILE: there is no profile '%s'; `verbena run --profile=list` prints them", wanted());
+	log::error("VERBENA_PROFILE: there is no profile '%s'; `verbena run --profile=list` prints them", profile_wanted());
 	return EINVAL;
 }
 

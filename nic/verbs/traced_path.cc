@@ -13,8 +13,6 @@
 namespace verbena::verbs {
 namespace {
 
-using trace::Kind;
-
 void write_post(const SoftQp& sqp, const ibv_send_wr& wr, Nanoseconds now, int error) {
 	std::uint32_t length = 0;
 	for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
@@ -23,7 +21,7 @@ void write_post(const SoftQp& sqp, const ibv_send_wr& wr, Nanoseconds now, int e
 	const bool rdma =
 		!datagram && wr.opcode <= IBV_WR_RDMA_READ && wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM;
 	trace::write({.time = now,
-		.kind = Kind::posted_send,
+		.kind = trace::Kind::posted_send,
 		.code = static_cast<std::uint8_t>(wr.opcode),
 		.status = static_cast<std::uint8_t>(error),
 		.flags = static_cast<std::uint8_t>(wr.send_flags),
@@ -56,7 +54,7 @@ void write_receives(
 		std::uint32_t length = 0;
 		for (int i = 0; i < each.num_sge; ++i) length += each.sg_list[i].length;
 		trace::write({.time = now,
-			.kind = Kind::posted_receive,
+			.kind = trace::Kind::posted_receive,
 			.status = static_cast<std::uint8_t>(failure),
 			.qpn = qpn,
 			.id = each.wr_id,
@@ -83,7 +81,7 @@ int traced_post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) noexc
 }
 
 void write_poll(const ibv_wc& wc) {
-	trace::write({.kind = Kind::polled,
+	trace::write({.kind = trace::Kind::polled,
 		.code = static_cast<std::uint8_t>(wc.opcode),
 		.status = static_cast<std::uint8_t>(wc.status),
 		.qpn = wc.qp_num,
@@ -121,7 +119,7 @@ void write_build(SoftQp& sqp) {
 			(wqe.reads() || wqe.opcode == queues::SendOpcode::rdma_write ||
 				wqe.opcode == queues::SendOpcode::rdma_write_imm);
 		trace::write({.time = now,
-			.kind = Kind::posted_send,
+			.kind = trace::Kind::posted_send,
 			.code = static_cast<std::uint8_t>(wqe.opcode),
 			.status = static_cast<std::uint8_t>(sqp.build.error),
 			.flags = wqe.flags,
@@ -137,9 +135,9 @@ void write_build(SoftQp& sqp) {
 }
 
 // The functions that the traced ones call. All objects have the same.
-std::atomic<int (*)(ibv_qp_ex*)> complete_post = nullptr;
-std::atomic<int (*)(ibv_cq_ex*, ibv_poll_cq_attr*)> start_poll = nullptr;
-std::atomic<int (*)(ibv_cq_ex*)> next_poll = nullptr;
+std::atomic<int (*)(ibv_qp_ex*)> untraced_complete_post = nullptr;
+std::atomic<int (*)(ibv_cq_ex*, ibv_poll_cq_attr*)> untraced_start_poll = nullptr;
+std::atomic<int (*)(ibv_cq_ex*)> untraced_next_poll = nullptr;
 
 void write_current(ibv_cq_ex* public_cq) {
 	const queues::Completion& c = SoftCq::of(public_cq).current;
@@ -154,7 +152,7 @@ void write_current(ibv_cq_ex* public_cq) {
 }
 
 void keep_reason(int error, std::string_view reason) {
-	trace::write_text({.kind = Kind::refusal, .number = static_cast<std::uint32_t>(error)}, reason);
+	trace::write_text({.kind = trace::Kind::refusal, .number = static_cast<std::uint32_t>(error)}, reason);
 }
 
 }  // namespace
@@ -174,24 +172,24 @@ void trace_data_path(ibv_context_ops& ops) {
 
 void trace_extended_post(SoftQp& sqp) {
 	if (!trace::on()) return;
-	complete_post = sqp.public_qp.wr_complete;
+	untraced_complete_post = sqp.public_qp.wr_complete;
 	sqp.public_qp.wr_complete = [](ibv_qp_ex* qp) {
 		write_build(SoftQp::of(qp));
-		return complete_post.load(std::memory_order_relaxed)(qp);
+		return untraced_complete_post.load(std::memory_order_relaxed)(qp);
 	};
 }
 
 void trace_extended_poll(SoftCq& cq) {
 	if (!trace::on()) return;
-	start_poll = cq.public_cq.start_poll;
-	next_poll = cq.public_cq.next_poll;
+	untraced_start_poll = cq.public_cq.start_poll;
+	untraced_next_poll = cq.public_cq.next_poll;
 	cq.public_cq.start_poll = [](ibv_cq_ex* public_cq, ibv_poll_cq_attr* attributes) {
-		const int error = start_poll.load(std::memory_order_relaxed)(public_cq, attributes);
+		const int error = untraced_start_poll.load(std::memory_order_relaxed)(public_cq, attributes);
 		if (error == 0) write_current(public_cq);
 		return error;
 	};
 	cq.public_cq.next_poll = [](ibv_cq_ex* public_cq) {
-		const int error = next_poll.load(std::memory_order_relaxed)(public_cq);
+		const int error = untraced_next_poll.load(std::memory_order_relaxed)(public_cq);
 		if (error == 0) write_current(public_cq);
 		return error;
 	};

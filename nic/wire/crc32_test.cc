@@ -18,7 +18,7 @@ std::uint32_t by_bits(std::uint32_t crc, std::span<const std::byte> bytes) {
 	return ~crc;
 }
 
-std::vector<std::byte> pattern(std::size_t size) {
+std::vector<std::byte> noise(std::size_t size) {
 	std::vector<std::byte> bytes(size);
 	std::uint32_t x = 1;
 	for (std::byte& b : bytes) b = static_cast<std::byte>((x = x * 1664525 + 1013904223) >> 24);
@@ -30,7 +30,7 @@ TEST(Crc32, HasTheCheckValueOfTheCatalogue) {
 }
 
 TEST(Crc32, IsTheDefinitionAtEverySizeAndAlignment) {
-	const auto bytes = pattern(4300);
+	const auto bytes = noise(4300);
 	for (std::size_t size = 0; size < 1200; ++size)
 		for (const std::size_t offset : {0, 1, 8, 13}) {
 			const auto some = std::span(bytes).subspan(offset, size);
@@ -41,7 +41,7 @@ TEST(Crc32, IsTheDefinitionAtEverySizeAndAlignment) {
 }
 
 TEST(Crc32, ContinuesAcrossPieces) {
-	const auto bytes = pattern(1000);
+	const auto bytes = noise(1000);
 	for (const std::size_t cut : {0, 1, 15, 16, 63, 64, 255, 256, 999})
 		EXPECT_EQ(crc32(crc32(0, std::span(bytes).first(cut)), std::span(bytes).subspan(cut)), crc32(0, bytes));
 }
@@ -54,7 +54,7 @@ TEST(Polynomial, DividingByXUndoesMultiplying) {
 }
 
 TEST(Polynomial, AZeroByteMultipliesADifferenceByXToTheEighth) {
-	auto one = pattern(40), other = one;
+	auto one = noise(40), other = one;
 	other[0] ^= std::byte{0x5a};
 	const std::uint32_t before = crc32(0, one) ^ crc32(0, other);
 	for (auto* message : {&one, &other}) message->resize(100);

@@ -5,12 +5,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 namespace verbena::wire {
 
 inline constexpr std::uint16_t roce_port = 4791;
+// Bytes of the headers, without options or extensions.
+inline constexpr std::size_t ipv4_size = 20, ipv6_size = 40, udp_size = 8;
 
 using Gid = std::array<std::uint8_t, 16>;
 

@@ -9,7 +9,6 @@
 namespace verbena::wire {
 namespace {
 
-constexpr std::size_t ipv4_size = 20, udp_size = 8;
 constexpr std::uint8_t protocol_udp = 17;
 
 std::uint16_t internet_checksum(std::span<const std::byte, ipv4_size> header) {

@@ -17,7 +17,7 @@ namespace {
 // After the prefix. One pass of the CRC covers these bytes, and so the whole of a small packet.
 constexpr std::size_t headers_max = 96;
 constexpr std::uint16_t dont_fragment_bit = 0x4000;
-constexpr std::size_t ipv4_size = 20, ipv6_size = 40, udp_size = 8, ones_size = 8;
+constexpr std::size_t ones_size = 8;
 
 // Writes the bytes that the ICRC covers before the BTH, and returns their number. `bytes` is the
 // size of the UDP payload with its ICRC.

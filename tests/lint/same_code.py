@@ -166,9 +166,10 @@ def functions_of(disassembly: str) -> dict[str, str]:
 
 def configure(source: Path, build: Path) -> dict[str, Unit]:
     maps = f"-ffile-prefix-map={source}=. -ffile-prefix-map={build}=build"
-    flags = [f"-DCMAKE_{language}_FLAGS_RELWITHDEBINFO={FLAGS} {maps}" for language in ("C", "CXX")]
+    options = [f"-DCMAKE_{language}_FLAGS_RELWITHDEBINFO={FLAGS} {maps}" for language in ("C", "CXX")]
+    options.append("-DCMAKE_UNITY_BUILD=OFF")
     build.mkdir(parents=True, exist_ok=True)
-    run("cmake", "-G", "Ninja", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", *flags)
+    run("cmake", "-G", "Ninja", "-S", source, "-B", build, "-DCMAKE_BUILD_TYPE=RelWithDebInfo", *options)
     targets = run("ninja", "-C", build, "-t", "targets", "all")
     generated = [line.split(":")[0] for line in targets.splitlines() if re.search(r"\.(pb|capnp)\.h: ", line)]
     run("cmake", "--build", build, "--target", *GENERATORS, *generated)

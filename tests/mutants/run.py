@@ -157,7 +157,7 @@ class Tree:
         for name in filter(None, listed.decode().split("\0")):
             copy_if_changed(ROOT / name, TREE / name)
         if not (self._build / "build.ninja").exists():
-            command = ["cmake", "--log-level=WARNING", "--preset", "release"]
+            command = ["cmake", "--log-level=WARNING", "--preset", "release", "-DCMAKE_UNITY_BUILD=OFF"]
             subprocess.run(command, cwd=TREE, check=True, stdout=subprocess.DEVNULL)
         print(f"mutants: building {', '.join(self._programs)}", flush=True)
         if not self._make(self._programs, 3600):

@@ -12,7 +12,7 @@
 namespace verbena::channel {
 namespace {
 
-using Made = std::expected<Credential, std::string>;
+using MadeCredential = std::expected<Credential, std::string>;
 
 std::unexpected<std::string> failed(const char* what) {
 	return std::unexpected(std::string("cannot ") + what + ": " + ossl::take_error());
@@ -56,7 +56,7 @@ bool set_validity(X509* certificate, unsigned days) {
 }
 
 // Makes a certificate, signed by `issuer` with `issuer_key`, or self-signed if they are null.
-Made make(const Content& content, X509* issuer, EVP_PKEY* issuer_key) {
+MadeCredential make(const Content& content, X509* issuer, EVP_PKEY* issuer_key) {
 	const ossl::Key key(EVP_EC_gen("P-256"));
 	if (!key) return failed("make a key");
 	const ossl::Certificate certificate(X509_new());
@@ -97,12 +97,12 @@ std::expected<void, std::string> check_name(const std::string& name) {
 
 }  // namespace
 
-Made make_identity(const std::string& name) {
+MadeCredential make_identity(const std::string& name) {
 	if (const auto good = check_name(name); !good) return std::unexpected(good.error());
 	return make({.name = name}, nullptr, nullptr);
 }
 
-Made make_authority(const std::string& name, unsigned days) {
+MadeCredential make_authority(const std::string& name, unsigned days) {
 	if (const auto good = check_name(name); !good) return std::unexpected(good.error());
 	return make({.name = name,
 					.days = days,
@@ -111,7 +111,7 @@ Made make_authority(const std::string& name, unsigned days) {
 		nullptr, nullptr);
 }
 
-Made issue(const Credential& authority, Use use, const CertificateOptions& options) {
+MadeCredential issue(const Credential& authority, Use use, const CertificateOptions& options) {
 	if (const auto good = check_name(options.name); !good) return std::unexpected(good.error());
 	if (use == Use::server && options.hosts.empty())
 		return std::unexpected("a server's certificate needs a host name or an address");

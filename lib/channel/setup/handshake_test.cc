@@ -13,8 +13,6 @@ using testing::HasSubstr;
 using State = Handshake::State;
 using Bytes = std::vector<std::byte>;
 
-constexpr Nanoseconds second = 1'000'000'000;
-
 // The trust of both ends. All tests share one folder, because making keys is slow.
 const Folder& home() {
 	static const Folder folder;
@@ -36,11 +34,11 @@ Handshake server(Protection protection) {
 	return Handshake::server({.protection = std::move(protection), .started = 5 * second, .patience = 3 * second});
 }
 
-struct Ends {
-	Ends(Protection of_client, Protection of_server)
+struct HandshakeEnds {
+	HandshakeEnds(Protection of_client, Protection of_server)
 		: client(channel::client(std::move(of_client))), server(channel::server(std::move(of_server))) {}
-	explicit Ends(bool secure)
-		: Ends(secure ? tls(TlsSide::client) : ClearText{}, secure ? tls(TlsSide::server) : ClearText{}) {}
+	explicit HandshakeEnds(bool secure)
+		: HandshakeEnds(secure ? tls(TlsSide::client) : ClearText{}, secure ? tls(TlsSide::server) : ClearText{}) {}
 	// Passes bytes until both are silent; a server that is asked answers.
 	void run(std::size_t chunk = 4096) {
 		converse(client, server, chunk);
@@ -66,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Handshake, EitherWay, testing::Values(true, false),
 	[](const auto& way) { return way.param ? "InTls" : "ClearText"; });
 
 TEST_P(EitherWay, BothEndsHoldTheSame) {
-	Ends ends(GetParam());
+	HandshakeEnds ends(GetParam());
 	ends.run();
 	ASSERT_EQ(ends.client.state(), State::agreed) << text_of(ends.client);
 	ASSERT_EQ(ends.server.state(), State::agreed) << text_of(ends.server);
@@ -81,7 +79,7 @@ TEST_P(EitherWay, BothEndsHoldTheSame) {
 
 TEST_P(EitherWay, InAnyPieces) {
 	for (const std::size_t chunk : {1u, 3u, 50u, 1000u}) {
-		Ends ends(GetParam());
+		HandshakeEnds ends(GetParam());
 		ends.run(chunk);
 		EXPECT_EQ(ends.client.state(), State::agreed) << chunk;
 		EXPECT_EQ(ends.server.state(), State::agreed) << chunk;
@@ -99,7 +97,7 @@ TEST_P(EitherWay, AServerSeesWhatIsAskedBeforeItAnswers) {
 }
 
 TEST_P(EitherWay, ARefusalReachesTheClientWithItsReason) {
-	Ends ends(GetParam());
+	HandshakeEnds ends(GetParam());
 	converse(ends.client, ends.server);
 	ends.server.refuse(RefusalCode::full, "this server has its 100 clients: try another, or raise --max-clients");
 	converse(ends.client, ends.server);
@@ -110,7 +108,7 @@ TEST_P(EitherWay, ARefusalReachesTheClientWithItsReason) {
 }
 
 TEST_P(EitherWay, AClientThatIsSentAwayBeforeItsHandshakeMayTryAgain) {
-	Ends ends(GetParam());
+	HandshakeEnds ends(GetParam());
 	ends.client.feed(busy_answer(GetParam()));
 	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::refused);
 	EXPECT_EQ(ends.client.error().refusal, RefusalCode::busy);
@@ -121,7 +119,7 @@ TEST_P(EitherWay, AClientThatIsSentAwayBeforeItsHandshakeMayTryAgain) {
 TEST_P(EitherWay, TruncatedAtEveryByteNothingIsAgreedAndTheEndIsNoticed) {
 	// The number of bytes that the client sends in a set-up that succeeds.
 	const auto run_to = [&](std::size_t limit) {
-		Ends ends(GetParam());
+		HandshakeEnds ends(GetParam());
 		std::size_t sent = 0;
 		const auto client_to_server = [&] {
 			Bytes room(std::min<std::size_t>(limit - sent, 4096));
@@ -136,7 +134,7 @@ TEST_P(EitherWay, TruncatedAtEveryByteNothingIsAgreedAndTheEndIsNoticed) {
 	const std::size_t all = run_to(1 << 20).second;
 	ASSERT_GT(all, 100u);
 	for (std::size_t limit = 0; limit < all; ++limit) {
-		Ends ends = run_to(limit).first;
+		HandshakeEnds ends = run_to(limit).first;
 		// The length of signatures varies, and a ticket shortens a handshake, so this one may have
 		// been whole.
 		if (ends.client.pending() == 0 && ends.server.state() == State::asked) continue;
@@ -165,7 +163,7 @@ TEST_P(EitherWay, APeerThatStallsIsGivenUpAtTheDeadlineFromItsOwnStart) {
 }
 
 TEST_P(EitherWay, AServerThatTakesItsTimeIsBoundByTheDeadlineToo) {
-	Ends ends(GetParam());
+	HandshakeEnds ends(GetParam());
 	converse(ends.client, ends.server);
 	ASSERT_EQ(ends.server.state(), State::asked);
 	ends.server.handle_timeout(8 * second);
@@ -182,7 +180,7 @@ TEST_P(EitherWay, GarbageIsRefused) {
 }
 
 TEST_P(EitherWay, BytesAfterBothAgreedAreIgnored) {
-	Ends ends(GetParam());
+	HandshakeEnds ends(GetParam());
 	ends.run();
 	const Bytes noise(100'000, std::byte{7});
 	ends.client.feed(noise);
@@ -249,7 +247,7 @@ TEST(Handshake, TwoClientsOrAnEchoAgreeOnNothing) {
 }
 
 TEST(Handshake, AClientInClearAtATlsServerHearsWhatToDo) {
-	Ends ends(ClearText{}, tls(TlsSide::server));
+	HandshakeEnds ends(ClearText{}, tls(TlsSide::server));
 	ends.run();
 	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::in_clear);
 	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::in_clear);
@@ -258,7 +256,7 @@ TEST(Handshake, AClientInClearAtATlsServerHearsWhatToDo) {
 }
 
 TEST(Handshake, ATlsClientAtAServerInClearHearsWhatToDo) {
-	Ends ends(tls(TlsSide::client), ClearText{});
+	HandshakeEnds ends(tls(TlsSide::client), ClearText{});
 	ends.run();
 	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::in_clear);
 	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::in_clear);
@@ -268,7 +266,7 @@ TEST(Handshake, ATlsClientAtAServerInClearHearsWhatToDo) {
 
 TEST(Handshake, AnotherUsersIdentityIsNotTrusted) {
 	const Folder other;
-	Ends ends(tls(TlsSide::client), made(make_server_context(identity_in(other))));
+	HandshakeEnds ends(tls(TlsSide::client), made(make_server_context(identity_in(other))));
 	ends.run();
 	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::not_trusted);
 	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::not_trusted);
@@ -281,7 +279,7 @@ TEST(Handshake, AClientThatIsNotTrustedLearnsItThoughItsTlsIsOpen) {
 	const AuthorityFiles ours, theirs("another authority");
 	Trust server = ours.server;
 	server.ca = theirs.ca;
-	Ends ends(made(make_client_context(ours.client)), made(make_server_context(server)));
+	HandshakeEnds ends(made(make_client_context(ours.client)), made(make_server_context(server)));
 	ends.run();
 	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::not_trusted);
 	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::not_trusted);
@@ -290,7 +288,7 @@ TEST(Handshake, AClientThatIsNotTrustedLearnsItThoughItsTlsIsOpen) {
 
 TEST(Handshake, AnotherAuthorityIsNotTrusted) {
 	const AuthorityFiles ours, theirs("another authority");
-	Ends ends(made(make_client_context(ours.client)), made(make_server_context(theirs.server)));
+	HandshakeEnds ends(made(make_client_context(ours.client)), made(make_server_context(theirs.server)));
 	ends.run();
 	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::not_trusted);
 	EXPECT_EQ(trouble_of(ends.server), HandshakeFailure::not_trusted);
@@ -365,7 +363,7 @@ TEST(Handshake, ReplayedBytesOfAnotherSetUpOpenNothing) {
 }
 
 TEST(Handshake, AProofOfAnotherConnectionIsAReplay) {
-	Ends before(true), now(true);
+	HandshakeEnds before(true), now(true);
 	before.run();
 	now.run();
 	EXPECT_EQ(
@@ -375,7 +373,7 @@ TEST(Handshake, AProofOfAnotherConnectionIsAReplay) {
 // A server in TLS has no keys to say why it ends a handshake, so the end itself says that it is
 // busy.
 TEST(Handshake, AClientWhoseServerEndsWithinTlsMayTryAgain) {
-	Ends ends(true);
+	HandshakeEnds ends(true);
 	ends.server.feed(take_all(ends.client));
 	Bytes answer = take_all(ends.server);
 	ends.client.feed(std::span(answer).first(answer.size() / 2));
@@ -383,17 +381,17 @@ TEST(Handshake, AClientWhoseServerEndsWithinTlsMayTryAgain) {
 	EXPECT_EQ(trouble_of(ends.client), HandshakeFailure::closed);
 	EXPECT_TRUE(ends.client.error().busy);
 
-	Ends silent(true);
+	HandshakeEnds silent(true);
 	silent.client.feed_end();
 	EXPECT_FALSE(silent.client.error().busy) << "another kind of server may have ended it";
 }
 
 TEST(Handshake, AnErrorOfAnotherKindIsNoReasonToTryAgain) {
-	Ends mixed(tls(TlsSide::client), ClearText{});
+	HandshakeEnds mixed(tls(TlsSide::client), ClearText{});
 	mixed.run();
 	EXPECT_EQ(trouble_of(mixed.client), HandshakeFailure::in_clear);
 	EXPECT_FALSE(mixed.client.error().busy);
-	Ends full(true);
+	HandshakeEnds full(true);
 	converse(full.client, full.server);
 	full.server.refuse(RefusalCode::full, "this server has its 100 clients");
 	converse(full.client, full.server);
@@ -405,7 +403,7 @@ TEST(Handshake, ResumesByTicket) {
 	const auto of_client = made(make_client_context(authority.client)),
 			   of_server = made(make_server_context(authority.server));
 	for (const bool resumed : {false, true, true}) {
-		Ends ends(of_client, of_server);
+		HandshakeEnds ends(of_client, of_server);
 		ends.run();
 		ASSERT_EQ(ends.server.state(), State::agreed);
 		EXPECT_EQ(ends.server.agreed().resumed, resumed);

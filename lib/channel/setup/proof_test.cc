@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing_tools;
 
-struct Ends {
+struct ProofEnds {
 	Parameters client_parameters = parameters_of(Role::client), server_parameters = parameters_of(Role::server);
 	std::vector<std::byte> from_client = encode(client_parameters), from_server = encode(server_parameters);
 	ExporterKey key{std::byte{1}, std::byte{2}, std::byte{3}};
@@ -25,13 +25,13 @@ ProofError verdict(const ProofKeys& keys, std::span<const std::byte> message) {
 }
 
 TEST(Proof, OfEachEndIsTakenByTheOther) {
-	const Ends ends;
+	const ProofEnds ends;
 	EXPECT_TRUE(check_proof(ends.server, make_proof(ends.client)));
 	EXPECT_TRUE(check_proof(ends.client, make_proof(ends.server)));
 }
 
 TEST(Proof, HasThisForm) {
-	const Ends ends;
+	const ProofEnds ends;
 	const Proof proof = make_proof(ends.client);
 	const std::array<int, 8> head{'V', 'B', 'P', 'F', 1, 1, 0, 0};
 	for (std::size_t i = 0; i < head.size(); ++i) EXPECT_EQ(std::to_integer<int>(proof[i]), head[i]);
@@ -39,14 +39,14 @@ TEST(Proof, HasThisForm) {
 }
 
 TEST(Proof, TruncatedAtAnyByteIsTruncated) {
-	const Ends ends;
+	const ProofEnds ends;
 	const Proof proof = make_proof(ends.client);
 	for (std::size_t size = 0; size < proof.size(); ++size)
 		EXPECT_EQ(verdict(ends.server, std::span(proof).first(size)), ProofError::truncated);
 }
 
 TEST(Proof, WithAByteMoreIsOversized) {
-	const Ends ends;
+	const ProofEnds ends;
 	const Proof proof = make_proof(ends.client);
 	std::vector<std::byte> longer(proof.begin(), proof.end());
 	longer.push_back(std::byte{0});
@@ -54,24 +54,24 @@ TEST(Proof, WithAByteMoreIsOversized) {
 }
 
 TEST(Proof, SentBackIsReflected) {
-	const Ends ends;
+	const ProofEnds ends;
 	EXPECT_EQ(verdict(ends.client, make_proof(ends.client)), ProofError::reflected);
 }
 
 TEST(Proof, OfAnotherSetUpIsReplayed) {
-	const Ends before, now;
+	const ProofEnds before, now;
 	EXPECT_EQ(verdict(now.server, make_proof(before.client)), ProofError::replayed);
 }
 
 TEST(Proof, UnderAnotherSessionsKeyIsForged) {
-	const Ends ends;
+	const ProofEnds ends;
 	const ProofKeys thief =
 		make_proof_keys(Role::client, ExporterKey{std::byte{9}}, ends.from_client, ends.from_server);
 	EXPECT_EQ(verdict(ends.server, make_proof(thief)), ProofError::forged);
 }
 
 TEST(Proof, OverAnyOtherParameterIsForged) {
-	const Ends ends;
+	const ProofEnds ends;
 	for (std::uint32_t Parameters::* member :
 		{&Parameters::qp_number, &Parameters::first_psn, &Parameters::credits_granted, &Parameters::eager_size_max}) {
 		Parameters changed = ends.client_parameters;
@@ -84,7 +84,7 @@ TEST(Proof, OverAnyOtherParameterIsForged) {
 TEST(Proof, OverTheSameFieldsInAnotherOrderIsForged) {
 	// A party that decodes a message and encodes it anew sends other bytes than the other end
 	// signed.
-	const Ends ends;
+	const ProofEnds ends;
 	std::vector<std::byte> reordered = ends.from_client;
 	// Role after transport.
 	std::rotate(reordered.begin() + 8, reordered.begin() + 11, reordered.begin() + 14);
@@ -94,7 +94,7 @@ TEST(Proof, OverTheSameFieldsInAnotherOrderIsForged) {
 }
 
 TEST(Proof, WithAnyBitChangedIsRefused) {
-	const Ends ends;
+	const ProofEnds ends;
 	const Proof proof = make_proof(ends.client);
 	for (std::size_t bit = 0; bit < 8 * proof_size; ++bit) {
 		Proof changed = proof;

@@ -16,13 +16,13 @@ namespace {
 
 using namespace testing_tools;
 using testing::HasSubstr;
-using State = TlsSession::State;
+using TlsState = TlsSession::State;
 
-struct Ends {
-	Ends(const Trust& client_trust, const Trust& server_trust)
+struct TlsEnds {
+	TlsEnds(const Trust& client_trust, const Trust& server_trust)
 		: client_context(made(make_client_context(client_trust))),
 		  server_context(made(make_server_context(server_trust))) {}
-	Ends(std::shared_ptr<const TlsContext> client, std::shared_ptr<const TlsContext> server)
+	TlsEnds(std::shared_ptr<const TlsContext> client, std::shared_ptr<const TlsContext> server)
 		: client_context(std::move(client)), server_context(std::move(server)) {}
 	void connect(const std::string& host = "localhost", std::size_t chunk = 4096) {
 		client.emplace(TlsSession::client(client_context, host));
@@ -32,7 +32,7 @@ struct Ends {
 		std::array<std::byte, 64> room;
 		EXPECT_EQ(client->read(room), 0u);
 	}
-	bool open() const { return client->state() == State::open && server->state() == State::open; }
+	bool open() const { return client->state() == TlsState::open && server->state() == TlsState::open; }
 
 	std::shared_ptr<const TlsContext> client_context, server_context;
 	std::optional<TlsSession> client, server;
@@ -58,7 +58,7 @@ const AuthorityFiles& authority() {
 
 TEST(TlsSession, JoinsTwoProgramsOfOneUser) {
 	const Folder home;
-	Ends ends(identity_in(home), identity_in(home));
+	TlsEnds ends(identity_in(home), identity_in(home));
 	ends.connect();
 	ASSERT_TRUE(ends.open()) << ends.client->error() << ends.server->error();
 	EXPECT_EQ(said(*ends.client, *ends.server, "hello"), "hello");
@@ -67,7 +67,7 @@ TEST(TlsSession, JoinsTwoProgramsOfOneUser) {
 }
 
 TEST(TlsSession, JoinsTwoProgramsUnderOneAuthorityByNameAndByAddress) {
-	Ends ends(authority().client, authority().server);
+	TlsEnds ends(authority().client, authority().server);
 	for (const char* host : {"localhost", "127.0.0.1", "::1"}) {
 		ends.connect(host);
 		EXPECT_TRUE(ends.open()) << host << ": " << ends.client->error() << ends.server->error();
@@ -77,7 +77,7 @@ TEST(TlsSession, JoinsTwoProgramsUnderOneAuthorityByNameAndByAddress) {
 TEST(TlsSession, GoesThroughInAnyPieces) {
 	const Folder home;
 	for (const std::size_t chunk : {1u, 2u, 7u, 100u, 100'000u}) {
-		Ends ends(identity_in(home), identity_in(home));
+		TlsEnds ends(identity_in(home), identity_in(home));
 		ends.connect("localhost", chunk);
 		EXPECT_TRUE(ends.open()) << chunk;
 	}
@@ -85,7 +85,7 @@ TEST(TlsSession, GoesThroughInAnyPieces) {
 
 TEST(TlsSession, OfOneUserNeedsNoCertificatesAndHasKeysOfItsOwnEachTime) {
 	const Folder home;
-	Ends ends(identity_in(home), identity_in(home));
+	TlsEnds ends(identity_in(home), identity_in(home));
 	std::vector<ExporterKey> keys;
 	for (int i = 0; i < 3; ++i) {
 		ends.connect();
@@ -99,13 +99,13 @@ TEST(TlsSession, OfOneUserNeedsNoCertificatesAndHasKeysOfItsOwnEachTime) {
 }
 
 TEST(TlsSession, UnderAnAuthorityNoIdentityKeyIsUsed) {
-	Ends ends(authority().client, authority().server);
+	TlsEnds ends(authority().client, authority().server);
 	ends.connect();
 	EXPECT_FALSE(ends.client->by_identity_key() || ends.server->by_identity_key());
 }
 
 TEST(TlsSession, ThatComesAgainIsResumedWithKeysOfItsOwn) {
-	Ends ends(authority().client, authority().server);
+	TlsEnds ends(authority().client, authority().server);
 	ends.connect();
 	ASSERT_TRUE(ends.open());
 	EXPECT_FALSE(ends.client->resumed());
@@ -122,7 +122,7 @@ TEST(TlsSession, ThatComesAgainIsResumedWithKeysOfItsOwn) {
 }
 
 TEST(TlsSession, ATicketOfAServerThatWasStartedAnewCostsAFullHandshakeAndNoMore) {
-	Ends ends(authority().client, authority().server);
+	TlsEnds ends(authority().client, authority().server);
 	ends.connect();
 	ends.server_context = made(make_server_context(authority().server));
 	ends.connect();
@@ -132,17 +132,17 @@ TEST(TlsSession, ATicketOfAServerThatWasStartedAnewCostsAFullHandshakeAndNoMore)
 
 TEST(TlsSession, ATicketDoesNotOutliveItsServersTrust) {
 	const AuthorityFiles other("another authority");
-	Ends ends(authority().client, authority().server);
+	TlsEnds ends(authority().client, authority().server);
 	ends.connect();
 	ends.server_context = made(make_server_context(other.server));
 	ends.connect();
-	EXPECT_EQ(ends.client->state(), State::failed);
+	EXPECT_EQ(ends.client->state(), TlsState::failed);
 }
 
 TEST(TlsSession, AClientKeepsABoundedNumberOfTickets) {
 	Trust client = authority().client;
 	client.any_name = true;
-	Ends ends(client, authority().server);
+	TlsEnds ends(client, authority().server);
 	ends.connect("first");
 	for (std::size_t i = 0; i < ticket_cache_size; ++i) ends.connect("host" + std::to_string(i));
 	ends.connect("host" + std::to_string(ticket_cache_size - 1));
@@ -153,7 +153,7 @@ TEST(TlsSession, AClientKeepsABoundedNumberOfTickets) {
 
 TEST(TlsSession, AnotherUsersIdentityIsNotTaken) {
 	const Folder mine, theirs;
-	Ends ends(identity_in(mine), identity_in(theirs));
+	TlsEnds ends(identity_in(mine), identity_in(theirs));
 	ends.connect();
 	EXPECT_THAT(ends.client->error(),
 		AllOf(HasSubstr(ends.server_context->own_fingerprint()), HasSubstr(ends.client_context->own_fingerprint()),
@@ -163,7 +163,7 @@ TEST(TlsSession, AnotherUsersIdentityIsNotTaken) {
 
 TEST(TlsSession, AnotherAuthorityIsNotTaken) {
 	const AuthorityFiles other("another authority");
-	Ends ends(authority().client, other.server);
+	TlsEnds ends(authority().client, other.server);
 	ends.connect();
 	EXPECT_THAT(ends.client->error(),
 		AllOf(HasSubstr("the server's certificate is not of the authority"), HasSubstr("verbena certs")));
@@ -174,20 +174,20 @@ TEST(TlsSession, AClientOfAnotherAuthorityIsNotTaken) {
 	const AuthorityFiles other("another authority");
 	Trust stranger = other.client;
 	stranger.ca = authority().ca;
-	Ends ends(stranger, authority().server);
+	TlsEnds ends(stranger, authority().server);
 	ends.connect();
 	EXPECT_THAT(ends.server->error(), HasSubstr("the client's certificate is not of the authority"));
 	EXPECT_THAT(ends.client->error(), HasSubstr("the server does not accept the certificate"));
 }
 
 TEST(TlsSession, AClientsCertificateDoesNotMakeAServer) {
-	Ends ends(authority().client, authority().client);
+	TlsEnds ends(authority().client, authority().client);
 	ends.connect();
 	EXPECT_THAT(ends.client->error(), HasSubstr("was not made for this use"));
 }
 
 TEST(TlsSession, AServersCertificateForAnotherHostIsNotTaken) {
-	Ends ends(authority().client, authority().server);
+	TlsEnds ends(authority().client, authority().server);
 	for (const char* host : {"db.example.org", "127.0.0.2"}) {
 		ends.connect(host);
 		EXPECT_THAT(ends.client->error(), AllOf(HasSubstr(std::string("is not for ") + host), HasSubstr("localhost")))
@@ -198,19 +198,19 @@ TEST(TlsSession, AServersCertificateForAnotherHostIsNotTaken) {
 TEST(TlsSession, AnyNameUnderTheAuthorityIsTakenIfItWasAllowed) {
 	Trust any = authority().client;
 	any.any_name = true;
-	Ends ends(any, authority().server);
+	TlsEnds ends(any, authority().server);
 	ends.connect("db.example.org");
 	EXPECT_TRUE(ends.open()) << ends.client->error();
 }
 
 TEST(TlsSession, ACertificateThatHasExpiredIsNotTaken) {
-	Ends ends(authority().client, authority().server);
+	TlsEnds ends(authority().client, authority().server);
 	constexpr std::time_t days = 24 * 3600;
 	X509_VERIFY_PARAM_set_time(
 		SSL_CTX_get0_param(ends.client_context->state().ssl.get()), std::time(nullptr) + 60 * days);
 	ends.connect();
 	EXPECT_THAT(ends.client->error(), HasSubstr("the server's certificate has expired"));
-	EXPECT_EQ(ends.server->state(), State::failed);
+	EXPECT_EQ(ends.server->state(), TlsState::failed);
 }
 
 // A peer that is not ours: OpenSSL with its defaults, which trusts every certificate.
@@ -260,7 +260,7 @@ std::string verdict_on_client(const Trust& trust, Stranger& client) {
 	TlsSession server = TlsSession::server(made(make_server_context(trust)));
 	client.start();
 	converse(client, server);
-	return server.state() == State::open ? "open" : server.error();
+	return server.state() == TlsState::open ? "open" : server.error();
 }
 
 TEST(TlsSession, AServerTakesTheUsersKeyAndNoOther) {
@@ -330,7 +330,7 @@ TEST(TlsSession, AStreamThatEndsEarlyIsAFailure) {
 	TlsSession silent = TlsSession::server(made(make_server_context(identity_in(home))));
 	silent.feed_end();
 	EXPECT_THAT(silent.error(), HasSubstr("before it sent anything"));
-	Ends ends(identity_in(home), identity_in(home));
+	TlsEnds ends(identity_in(home), identity_in(home));
 	ends.client.emplace(TlsSession::client(ends.client_context, "h"));
 	ends.server.emplace(TlsSession::server(ends.server_context));
 	pass(*ends.client, *ends.server, 50);
@@ -340,7 +340,7 @@ TEST(TlsSession, AStreamThatEndsEarlyIsAFailure) {
 
 TEST(TlsSession, TakesNoMoreThanItCanHoldUntilItIsRead) {
 	const Folder home;
-	Ends ends(identity_in(home), identity_in(home));
+	TlsEnds ends(identity_in(home), identity_in(home));
 	ends.connect();
 	ends.client->write(std::vector<std::byte>(100'000));
 	std::size_t sent = 0, read = 0;
@@ -362,7 +362,7 @@ TEST(TlsSession, TakesNoMoreThanItCanHoldUntilItIsRead) {
 
 TEST(TlsSession, CloseSendsCloseNotify) {
 	const Folder home;
-	Ends ends(identity_in(home), identity_in(home));
+	TlsEnds ends(identity_in(home), identity_in(home));
 	ends.connect();
 	ends.client->close();
 	converse(*ends.client, *ends.server);
@@ -373,7 +373,7 @@ TEST(TlsSession, CloseSendsCloseNotify) {
 
 TEST(TlsSession, AChangedByteInAnOpenSessionIsAFailure) {
 	const Folder home;
-	Ends ends(identity_in(home), identity_in(home));
+	TlsEnds ends(identity_in(home), identity_in(home));
 	ends.connect();
 	ends.client->write(text("pay 10"));
 	std::array<std::byte, 100> room;
@@ -381,7 +381,7 @@ TEST(TlsSession, AChangedByteInAnOpenSessionIsAFailure) {
 	room[size - 1] ^= std::byte{1};
 	ends.server->feed(std::span(room).first(size));
 	EXPECT_EQ(ends.server->read(room), 0u);
-	EXPECT_EQ(ends.server->state(), State::failed);
+	EXPECT_EQ(ends.server->state(), TlsState::failed);
 }
 
 TEST(TlsContext, IsSharedByThreads) {
@@ -393,7 +393,7 @@ TEST(TlsContext, IsSharedByThreads) {
 	for (int thread = 0; thread < 4; ++thread)
 		threads.emplace_back([&] {
 			for (int i = 0; i < 50; ++i) {
-				Ends ends(of_client, of_server);
+				TlsEnds ends(of_client, of_server);
 				ends.connect("host" + std::to_string(i % 3));
 				open += ends.open();
 			}

@@ -9,10 +9,10 @@ namespace {
 
 using testing::HasSubstr;
 
-const TrustEnvironment home{.identity = {.home = "/home/u"}};
+const TrustEnvironment home_given{.identity = {.home = "/home/u"}};
 
 TEST(TrustChoice, WithoutAnyOptionIsTheUsersIdentity) {
-	const auto trust = choose_trust({}, home);
+	const auto trust = choose_trust({}, home_given);
 	ASSERT_TRUE(trust) << trust.error();
 	EXPECT_EQ(trust->kind, TrustKind::identity);
 	EXPECT_EQ(trust->folder, "/home/u/.config/verbena");
@@ -20,7 +20,7 @@ TEST(TrustChoice, WithoutAnyOptionIsTheUsersIdentity) {
 }
 
 TEST(TrustChoice, ThreeOptionsOrThreeVariablesMakeAnAuthority) {
-	const auto given = choose_trust({.ca = "ca", .certificate = "cert", .key = "key"}, home);
+	const auto given = choose_trust({.ca = "ca", .certificate = "cert", .key = "key"}, home_given);
 	ASSERT_TRUE(given) << given.error();
 	EXPECT_EQ(given->kind, TrustKind::authority);
 	EXPECT_EQ(given->key, "key");
@@ -37,7 +37,7 @@ TEST(TrustChoice, AnOptionComesBeforeItsVariable) {
 }
 
 TEST(TrustChoice, AnAuthorityThatIsIncompleteIsRefusedAndNotIgnored) {
-	EXPECT_THAT(choose_trust({.ca = "ca"}, home).error(),
+	EXPECT_THAT(choose_trust({.ca = "ca"}, home_given).error(),
 		AllOf(HasSubstr("with --ca (or VERBENA_CA)"),
 			HasSubstr("--cert (or VERBENA_CERT) and --key (or VERBENA_KEY) is needed")));
 	EXPECT_FALSE(choose_trust({}, {.key = "key", .identity = {.home = "/home/u"}}));
@@ -48,13 +48,14 @@ TEST(TrustChoice, InsecureMustBeSaidAndGoesWithNothingElse) {
 	ASSERT_TRUE(trust);
 	EXPECT_EQ(trust->kind, TrustKind::insecure);
 	EXPECT_THAT(trust->description(), HasSubstr("every peer, without authentication"));
-	EXPECT_FALSE(choose_trust({.ca = "ca", .insecure = true}, home));
+	EXPECT_FALSE(choose_trust({.ca = "ca", .insecure = true}, home_given));
 }
 
 TEST(TrustChoice, AnyNameIsOnlyForAnAuthority) {
-	EXPECT_FALSE(choose_trust({.any_name = true}, home));
-	EXPECT_FALSE(choose_trust({.insecure = true, .any_name = true}, home));
-	EXPECT_TRUE(choose_trust({.ca = "ca", .certificate = "cert", .key = "key", .any_name = true}, home)->any_name);
+	EXPECT_FALSE(choose_trust({.any_name = true}, home_given));
+	EXPECT_FALSE(choose_trust({.insecure = true, .any_name = true}, home_given));
+	EXPECT_TRUE(
+		choose_trust({.ca = "ca", .certificate = "cert", .key = "key", .any_name = true}, home_given)->any_name);
 }
 
 TEST(TrustChoice, WithoutAHomeThereIsNoIdentity) { EXPECT_THAT(choose_trust({}, {}).error(), HasSubstr("set HOME")); }

@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing_tools;
 
-constexpr std::size_t mib = 1 << 20;
+constexpr std::size_t megabyte = 1 << 20;
 
 std::uint64_t steps_of_all() {
 	const char* const wanted = std::getenv("VERBENA_TEST_STEPS");
@@ -34,7 +34,7 @@ std::size_t any_size(Random& random) {
 class Steps {
 public:
 	Steps(std::size_t limit, std::uint64_t seed, bool phases)
-		: blocks(limit + limit / 64 + 4 * mib), limit_(limit), random_(seed), phases_(phases) {}
+		: blocks(limit + limit / 64 + 4 * megabyte), limit_(limit), random_(seed), phases_(phases) {}
 
 	void run(std::uint64_t steps, std::size_t pinned_max) {
 		for (std::uint64_t i = 0; i < steps && !::testing::Test::HasFatalFailure(); ++i) {
@@ -94,7 +94,7 @@ private:
 };
 
 TEST(ArenaSteps, EveryBlockThatTheLimitAllowsFindsRoom) {
-	for (const std::size_t limit : {4 * mib, 160 * mib}) {
+	for (const std::size_t limit : {4 * megabyte, 160 * megabyte}) {
 		Steps steps(limit, limit + 1, false);
 		steps.run(steps_of_all() / 4, 0);
 		EXPECT_GT(steps.used_most, limit - limit / 16);
@@ -104,14 +104,14 @@ TEST(ArenaSteps, EveryBlockThatTheLimitAllowsFindsRoom) {
 }
 
 TEST(ArenaSteps, BlocksOfOneSizeReplaceThoseOfAnother) {
-	Steps steps(32 * mib, 3, true);
+	Steps steps(32 * megabyte, 3, true);
 	steps.run(steps_of_all() / 4, 0);
 	EXPECT_EQ(steps.refused, 0u);
 	EXPECT_GT(steps.blocks.arena.counters().moved, steps.taken / 100);
 }
 
 TEST(ArenaSteps, BlocksKeepTheirContentWhileSomeMayNotBeMoved) {
-	Steps steps(32 * mib, 5, false);
+	Steps steps(32 * megabyte, 5, false);
 	steps.run(steps_of_all() / 4, 16);
 	EXPECT_LT(steps.refused, steps.taken / 20);
 	EXPECT_GT(steps.blocks.arena.counters().moved, steps.taken / 100);

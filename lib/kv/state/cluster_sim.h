@@ -42,7 +42,7 @@ enum class Plant : std::uint8_t {
 
 class ClusterSim {
 public:
-	static constexpr Nanoseconds ms = 1'000'000, lease = 1000 * ms;
+	static constexpr Nanoseconds lease = 1000 * ms;
 	static constexpr std::size_t keys = 12;  // each in a slot of its own: number * 80
 
 	struct Result {

@@ -11,7 +11,7 @@
 namespace verbena::kv {
 namespace {
 
-constexpr Nanoseconds ms = 1'000'000, hour = 3'600'000 * ms;
+constexpr Nanoseconds hour = 3'600'000 * ms;
 
 std::size_t take_all(Expiry& expiry) {
 	std::size_t count = 0;

@@ -13,7 +13,7 @@ namespace {
 using testing_tools::ClusterSim;
 using testing_tools::Plant;
 
-constexpr Nanoseconds ms = 1'000'000, lease = 1000 * ms, start = 5'000'000 * ms;
+constexpr Nanoseconds lease = 1000 * ms, start = 5'000'000 * ms;
 
 SlotSet all() { return SlotSet().set(); }
 Ownership::Look look(Nanoseconds asked, const SlotSet& assigned = all()) {

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The highest value that several threads or processes have reached.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace verbena::scale {
+
+// Raises `peak` to `value` if it is lower.
+inline void raise_to(std::atomic<std::uint64_t>& peak, std::uint64_t value) {
+	std::uint64_t now = peak.load(std::memory_order_relaxed);
+	while (now < value && !peak.compare_exchange_weak(now, value, std::memory_order_relaxed)) {}
+}
+
+}  // namespace verbena::scale
