@@ -50,10 +50,10 @@ constexpr std::string_view name_of(Varied varied) {
 
 inline constexpr std::uint32_t measured_clients_max = 1024;
 
-// The parameters of one cell. The depths, `proto` and `form` mean nothing for another system.
 // The number of keys of each client. Its lane i uses key i modulo this number.
 inline constexpr std::uint32_t keys_of_client = 16;
 
+// The parameters of one cell. The depths, `proto` and `form` mean nothing for another system.
 struct Cell {
 	System system = System::verbena;
 	Op op = Op::set;

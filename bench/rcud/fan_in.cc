@@ -9,7 +9,6 @@ namespace verbena::rcud {
 namespace {
 
 constexpr std::uint32_t qps_max = 1u << 16, senders_max = 64;
-// Bytes of the message buffers of all queue pairs.
 
 std::uint32_t stride_of(std::uint32_t msg) { return (msg + 63) / 64 * 64; }
 

@@ -21,7 +21,8 @@
 
 namespace verbena::rcud {
 
-// Bytes of the buffers of one end.
+// Bytes of the message buffers of all queue pairs together, and of each buffer that a client may
+// make the server allocate.
 inline constexpr std::uint64_t memory_max = std::uint64_t{4} << 30;
 
 // The shape of a cell with `qps`; as shape_of().

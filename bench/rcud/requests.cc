@@ -8,7 +8,6 @@
 namespace verbena::rcud {
 namespace {
 
-// Bytes that a client may make the server allocate for each of its buffers.
 // Numbers of queue pairs in one message, which has at most 64 KiB.
 constexpr std::size_t qpns_max = 4096;
 

@@ -7,6 +7,7 @@
 #include "lib/channel/mux.h"
 
 namespace verbena::channel {
+
 struct MuxChannel::Arrived {
 	Arrived* next = nullptr;
 	std::uint32_t size = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/prefetch.h"
 #include "nic/transport/answers.h"
 #include "nic/transport/datagram.h"
 #include "nic/transport/requester.h"
@@ -21,7 +22,7 @@ namespace {
 // One post of this number holds the queue pair's requests back.
 constexpr std::uint64_t held_every = 4;
 // The lines of a longer READ are fetched together.
-constexpr std::uint32_t early_bytes_max = 4096, line_bytes = 64;
+constexpr std::uint32_t early_bytes_max = 4096;
 
 // One message of this number takes another receive than the oldest, among this many.
 constexpr std::uint64_t exchanged_every = 4;
@@ -256,9 +257,9 @@ void Adversary::read_arrives(QueuePair& qp, const wire::Slot& slot, std::uint64_
 	parked->length = length;
 	Random random(bits);
 	const auto begin = reinterpret_cast<std::uintptr_t>(from);
-	for (std::uintptr_t at = begin; at < begin + length; at = (at / line_bytes + 1) * line_bytes) {
+	for (std::uintptr_t at = begin; at < begin + length; at = (at / cache_line + 1) * cache_line) {
 		if (!random.chance(0.5)) continue;
-		const std::uintptr_t end = std::min<std::uintptr_t>(begin + length, (at / line_bytes + 1) * line_bytes);
+		const std::uintptr_t end = std::min<std::uintptr_t>(begin + length, (at / cache_line + 1) * cache_line);
 		std::vector<std::byte> bytes(end - at);
 		if (plain.copy(bytes.data(), reinterpret_cast<const void*>(at), bytes.size()))
 			parked->early.emplace_back(static_cast<std::uint32_t>(at - begin), std::move(bytes));

@@ -7,23 +7,25 @@
 #include <numeric>
 #include <ranges>
 
+#include "base/prefetch.h"
+
 namespace verbena::adversary {
 namespace {
 
-constexpr std::size_t line_size = 64, page_size = 4096;
+constexpr std::size_t page_size = 4096;
 
 // The part of a unit that lies in its line `index`.
 struct Extent {
 	std::size_t begin, end;
 };
 Extent extent_of(const std::byte* to, std::size_t n, std::size_t index) {
-	const std::size_t first = line_size - reinterpret_cast<std::uintptr_t>(to) % line_size;
-	const std::size_t begin = index == 0 ? 0 : first + (index - 1) * line_size;
-	return {begin, std::min(n, first + index * line_size)};
+	const std::size_t first = cache_line - reinterpret_cast<std::uintptr_t>(to) % cache_line;
+	const std::size_t begin = index == 0 ? 0 : first + (index - 1) * cache_line;
+	return {begin, std::min(n, first + index * cache_line)};
 }
 
 std::size_t lines_of(const std::byte* to, std::size_t n) {
-	return (reinterpret_cast<std::uintptr_t>(to) % line_size + n + line_size - 1) / line_size;
+	return (reinterpret_cast<std::uintptr_t>(to) % cache_line + n + cache_line - 1) / cache_line;
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "nic/engine/boundary.h"
 #include "nic/engine/thread.h"
 #include "nic/trace/trace.h"
+#include "nic/verbs/decorate.h"
 #include "nic/verbs/late_events.h"
 
 namespace verbena::verbs {
@@ -103,10 +104,7 @@ void before_post(const SoftQp& sqp) {
 
 // The functions that the adverse ones call. All contexts, queue pairs and queues have the same.
 ibv_context_ops plain;
-std::atomic<void (*)(ibv_qp_ex*)> start_post = nullptr;
-std::atomic<int (*)(ibv_qp_ex*)> kind_complete_post = nullptr;
-std::atomic<int (*)(ibv_cq_ex*, ibv_poll_cq_attr*)> kind_start_poll = nullptr;
-std::atomic<int (*)(ibv_cq_ex*)> kind_next_poll = nullptr;
+constinit ReplacedFunctions gentle{};
 
 int adverse_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 	before_post(SoftQp::of(qp));
@@ -185,7 +183,7 @@ void spoil_current(SoftCq& cq) {
 int adverse_start_poll(ibv_cq_ex* public_cq, ibv_poll_cq_attr* attributes) {
 	SoftCq& cq = SoftCq::of(public_cq);
 	if (admitted(cq, 1) == 0) return ENOENT;
-	const int error = kind_start_poll.load(std::memory_order_relaxed)(public_cq, attributes);
+	const int error = gentle.start_poll.load(std::memory_order_relaxed)(public_cq, attributes);
 	cq.gate->took(error ? 0 : 1);
 	if (error) return error;
 	spoil_current(cq);
@@ -196,7 +194,7 @@ int adverse_start_poll(ibv_cq_ex* public_cq, ibv_poll_cq_attr* attributes) {
 int adverse_next_poll(ibv_cq_ex* public_cq) {
 	SoftCq& cq = SoftCq::of(public_cq);
 	if (cq.gate->admit(cq.queue->unpolled(), 1, monotonic_now()) == 0) return ENOENT;
-	const int error = kind_next_poll.load(std::memory_order_relaxed)(public_cq);
+	const int error = gentle.next_poll.load(std::memory_order_relaxed)(public_cq);
 	cq.gate->took(error ? 0 : 1);
 	if (error) return error;
 	spoil_current(cq);
@@ -278,27 +276,23 @@ void adverse_data_path(ibv_context_ops& ops) {
 
 void adverse_extended_post(SoftQp& sqp) {
 	if (!is_adverse()) return;
-	start_post = sqp.public_qp.wr_start;
-	kind_complete_post = sqp.public_qp.wr_complete;
 	// Before the send queue's lock is taken, under which no thread may wait for the engine.
-	sqp.public_qp.wr_start = [](ibv_qp_ex* qp) {
+	replace(gentle.start_post, sqp.public_qp.wr_start, [](ibv_qp_ex* qp) {
 		before_post(SoftQp::of(qp));
-		start_post.load(std::memory_order_relaxed)(qp);
-	};
-	sqp.public_qp.wr_complete = [](ibv_qp_ex* qp) {
-		const int error = kind_complete_post.load(std::memory_order_relaxed)(qp);
+		gentle.start_post.load(std::memory_order_relaxed)(qp);
+	});
+	replace(gentle.complete_post, sqp.public_qp.wr_complete, [](ibv_qp_ex* qp) {
+		const int error = gentle.complete_post.load(std::memory_order_relaxed)(qp);
 		note_calls(1);
 		return error;
-	};
+	});
 }
 
 void adverse_extended_poll(SoftCq& cq) {
 	if (!is_adverse()) return;
 	cq.gate = std::make_unique<adversary::Gate>(wanted, ++queues_made);
-	kind_start_poll = cq.public_cq.start_poll;
-	kind_next_poll = cq.public_cq.next_poll;
-	cq.public_cq.start_poll = adverse_start_poll;
-	cq.public_cq.next_poll = adverse_next_poll;
+	replace(gentle.start_poll, cq.public_cq.start_poll, adverse_start_poll);
+	replace(gentle.next_poll, cq.public_cq.next_poll, adverse_next_poll);
 }
 
 }  // namespace verbena::verbs

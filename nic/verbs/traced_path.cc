@@ -9,6 +9,7 @@
 #include "nic/observe/transport_trace.h"
 #include "nic/trace/trace.h"
 #include "nic/verbs/call_trace.h"
+#include "nic/verbs/decorate.h"
 
 namespace verbena::verbs {
 namespace {
@@ -134,10 +135,8 @@ void write_build(SoftQp& sqp) {
 	}
 }
 
-// The functions that the traced ones call. All objects have the same.
-std::atomic<int (*)(ibv_qp_ex*)> untraced_complete_post = nullptr;
-std::atomic<int (*)(ibv_cq_ex*, ibv_poll_cq_attr*)> untraced_start_poll = nullptr;
-std::atomic<int (*)(ibv_cq_ex*)> untraced_next_poll = nullptr;
+// All objects have the same.
+constinit ReplacedFunctions untraced{};
 
 void write_current(ibv_cq_ex* public_cq) {
 	const queues::Completion& c = SoftCq::of(public_cq).current;
@@ -172,27 +171,24 @@ void trace_data_path(ibv_context_ops& ops) {
 
 void trace_extended_post(SoftQp& sqp) {
 	if (!trace::on()) return;
-	untraced_complete_post = sqp.public_qp.wr_complete;
-	sqp.public_qp.wr_complete = [](ibv_qp_ex* qp) {
+	replace(untraced.complete_post, sqp.public_qp.wr_complete, [](ibv_qp_ex* qp) {
 		write_build(SoftQp::of(qp));
-		return untraced_complete_post.load(std::memory_order_relaxed)(qp);
-	};
+		return untraced.complete_post.load(std::memory_order_relaxed)(qp);
+	});
 }
 
 void trace_extended_poll(SoftCq& cq) {
 	if (!trace::on()) return;
-	untraced_start_poll = cq.public_cq.start_poll;
-	untraced_next_poll = cq.public_cq.next_poll;
-	cq.public_cq.start_poll = [](ibv_cq_ex* public_cq, ibv_poll_cq_attr* attributes) {
-		const int error = untraced_start_poll.load(std::memory_order_relaxed)(public_cq, attributes);
+	replace(untraced.start_poll, cq.public_cq.start_poll, [](ibv_cq_ex* public_cq, ibv_poll_cq_attr* attributes) {
+		const int error = untraced.start_poll.load(std::memory_order_relaxed)(public_cq, attributes);
 		if (error == 0) write_current(public_cq);
 		return error;
-	};
-	cq.public_cq.next_poll = [](ibv_cq_ex* public_cq) {
-		const int error = untraced_next_poll.load(std::memory_order_relaxed)(public_cq);
+	});
+	replace(untraced.next_poll, cq.public_cq.next_poll, [](ibv_cq_ex* public_cq) {
+		const int error = untraced.next_poll.load(std::memory_order_relaxed)(public_cq);
 		if (error == 0) write_current(public_cq);
 		return error;
-	};
+	});
 }
 
 void trace_transport(engine::Engine& engine) {
