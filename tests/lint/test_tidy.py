@@ -64,6 +64,15 @@ def test_a_changed_header_or_comment_is_seen(house: House) -> None:
     assert house.looks() == 3
 
 
+def test_a_macro_with_a_comment_that_is_pasted_keeps_no_file_from_being_remembered(house: House) -> None:
+    """As in nlohmann/json.hpp: gcc -E -CC refuses it, so 105 files were looked at in every run."""
+    house.header.write_text("#define ONE 1 /* one */\n#define PASTE(x) x##u\n#define UNSIGNED(x) PASTE(x)\n")
+    house.source.write_text('#include "a.h"\nunsigned a = UNSIGNED(ONE);\n')
+    for _ in range(2):
+        assert house.run().returncode == 0
+    assert house.looks() == 1
+
+
 def test_findings_are_printed_each_time(house: House) -> None:
     house.source.write_text(house.source.read_text() + "// wrong\n")
     for looks in (1, 2):

@@ -3,14 +3,16 @@
 """Run clang-tidy on the files named on standard input, one a line, as many at a time as there are
 processors.
 
-A file without findings is remembered, by everything that clang-tidy sees of it: its preprocessed
-text with the comments, its compile command, .clang-tidy, and clang-tidy's version. It is not looked
-at again until one of these changes. So a run that was interrupted goes on where it stopped.
+A file without findings is remembered, by everything that clang-tidy sees of it: its text and that
+of all headers that it includes, its compile command, .clang-tidy, and clang-tidy's version. It is
+not looked at again until one of these changes. So a run that was interrupted goes on where it
+stopped.
 
 Exit status: 0 if no file has findings, 1 if one has or cannot be read.
 """
 
 import argparse
+import functools
 import hashlib
 import json
 import os
@@ -38,10 +40,21 @@ def commands_in(build: Path) -> dict[str, list[Command]]:
     return commands
 
 
-def preprocessing(words: list[str]) -> list[str]:
-    """Return the command that writes the file's preprocessed text to standard output."""
-    output = words.index("-o")
-    return [*words[:output], *words[output + 2 :], "-E", "-CC"]
+def files_read(command: Command) -> list[Path] | None:
+    """Return the file and all headers that it includes; None if it cannot be preprocessed."""
+    output = command.words.index("-o")
+    words = [*command.words[:output], *command.words[output + 2 :], "-M"]
+    done = subprocess.run(words, cwd=command.folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return None
+    # A rule of a makefile: its target, a colon, the files.
+    _, *files = shlex.split(done.stdout.replace("\\\n", " "))
+    return [Path(command.folder, file) for file in files]
+
+
+@functools.cache
+def digest_of(file: Path) -> bytes:
+    return hashlib.sha256(file.read_bytes()).digest()
 
 
 class Tidy:
@@ -59,10 +72,12 @@ class Tidy:
         """Return the path that exists if the file has no findings; None if it cannot be read."""
         seen = hashlib.sha256(self.common)
         for command in self.commands[file]:
-            done = subprocess.run(preprocessing(command.words), cwd=command.folder, capture_output=True, check=False)
-            if done.returncode != 0:
+            files = files_read(command)
+            if files is None:
                 return None
-            seen.update("\0".join(command.words).encode() + done.stdout)
+            seen.update("\0".join([*command.words, *map(str, files)]).encode())
+            for read in files:
+                seen.update(digest_of(read))
         return self.clean / seen.hexdigest()
 
     def look(self, file: str) -> str | None:
