@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests about processes that die, stop, fork, sleep and are many.
 
-Each process is a `node` (node.cc) on the NIC. A test sends it commands over a pipe and reads its
+Each process is a `node` (node/) on the NIC. A test sends it commands over a pipe and reads its
 answers. Every wait is for an answer or for a condition, with a deadline. At the end of a test its
 processes get the end of their input and exit; one that does not is killed.
 """
@@ -257,9 +257,11 @@ class Nodes:
 
 
 def build(source: Path, program: Path, *flags: str) -> Path:
+    """Compile a file, or the files of a folder, into a program."""
+    sources = sorted(source.glob("*.cc")) if source.is_dir() else [source]
+    warnings = ["-Wall", "-Wextra", "-Werror"]
     subprocess.run(
-        ["g++", "-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", source, "-o", program, *flags, "-libverbs"],
-        check=True,
+        ["g++", "-std=c++20", "-O1", "-g", *warnings, *sources, "-o", program, *flags, "-libverbs"], check=True
     )
     return program
 
@@ -271,7 +273,7 @@ def node_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"there is no {NIC}: run `make build`, or name another build folder in VERBENA_BUILD", pytrace=False
         )
     return build(
-        Path(__file__).with_name("node.cc"), tmp_path_factory.mktemp("life") / "node", "-Wno-missing-field-initializers"
+        Path(__file__).with_name("node"), tmp_path_factory.mktemp("life") / "node", "-Wno-missing-field-initializers"
     )
 
 
