@@ -57,8 +57,7 @@ struct Pair {
 	std::uint64_t receives_posted = 0;
 };
 
-// A command names a QP by its index in `pairs`, and a region by its index in `regions`. The process
-// has one thread of its own.
+// A command names a QP by its index in `pairs`, and a region by its index in `regions`.
 inline std::vector<std::unique_ptr<Context>> contexts;
 inline std::vector<Pair> pairs;
 inline std::map<std::uint32_t, std::size_t> index_of;  // a QP's index in `pairs`, by its number

@@ -115,7 +115,7 @@ std::int64_t latency(
 		ibv_wc wc;
 		while (ibv_poll_cq(p.at->cq, 1, &wc) == 0) {}
 		if (wc.status != IBV_WC_SUCCESS) throw Failure{EIO};
-		took.push_back(std::chrono::nanoseconds(Clock::now() - start).count());
+		took.push_back(nanoseconds_since(start));
 	}
 	std::ranges::nth_element(took, took.begin() + count / 2);
 	return took[static_cast<std::size_t>(count / 2)];
