@@ -19,6 +19,9 @@ constexpr std::size_t write_at_once_min = 16 << 10;
 constexpr int reads_in_turn = 8;  // further reads wait for the next turn, after other channels
 // Counted against `buffer_max` for each message besides its bytes: an empty message is not free.
 constexpr std::size_t message_charge = 64;
+// Answers of TLS to what the peer sends, such as new keys, have no sender that could wait. A peer
+// that asks for them and does not read has this many bytes of them kept beyond `buffer_max`.
+constexpr std::size_t tls_answers_max = 64 << 10;
 
 // One for all channels of a thread: no coroutine is suspended while it holds bytes. On the heap:
 // thread-local bytes are taken from the stack of every thread of the program, also of those that a
@@ -228,6 +231,10 @@ bool TcpChannel::handle_received(std::span<const std::byte> bytes) {
 	}
 	take_tls();
 	if (!writing_) write_some();
+	if (out_.size() - out_taken_ > options_.buffer_max + tls_answers_max) {
+		fail(Trouble::protocol, peer_name_ + " breaks the protocol: it asks TLS for answers and does not read them");
+		return false;
+	}
 	if (tls_->peer_closed()) handle_end();
 	return true;
 }

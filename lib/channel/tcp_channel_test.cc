@@ -3,10 +3,12 @@
 #include "lib/channel/tcp_channel.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <vector>
 
 #include "lib/channel/setup/fixture.h"
+#include "lib/channel/setup/stranger.h"
 #include "lib/channel/socket_fixture.h"
 
 namespace verbena::channel {
@@ -95,6 +97,43 @@ TEST_P(Ends, APeerThatSaysNothingBetweenMessagesIsNotLost) {
 			if (i == 0) co_await from.loop().sleep_for(2'500'000'000);  // two looks of the watch
 		}
 	}(*from, *to));
+}
+
+// Writes all of `bytes` while the loop runs.
+Task<void> write_all(async::Descriptor& to, std::span<const std::byte> bytes, const Channel& until_end_of) {
+	while (!bytes.empty() && !until_end_of.closed()) {
+		const ssize_t put = async::try_write(to, bytes);
+		if (put > 0) bytes = bytes.subspan(static_cast<std::size_t>(put));
+		else if (put == -EAGAIN) co_await async::NextTurn(to.loop());
+		else if (put != -EINTR) co_return;
+	}
+}
+
+// TLS answers each of these requests, and the answers were kept without a bound.
+TEST(TcpChannel, APeerThatAsksForNewKeysAndDoesNotReadIsEnded) {
+	async::Loop loop({.spin = 0});
+	const testing_tools::AuthorityFiles files;
+	testing_tools::Stranger peer(TlsSide::client);
+	peer.speak("verbena/1");
+	peer.show(*issue(files.authority, Use::client, {.name = "client", .days = 30}));
+	TlsSession tls = TlsSession::server(testing_tools::made(make_server_context(files.server)));
+	peer.start();
+	testing_tools::converse(peer, tls);
+	ASSERT_EQ(tls.state(), TlsSession::State::open) << tls.error();
+
+	auto sockets = testing_tools::connected_sockets(loop);
+	constexpr int small = 4096;  // the kernel's buffers fill soon
+	setsockopt(sockets[0]->fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+	setsockopt(sockets[1]->fd(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+	const TcpOptions options{.buffer_max = 16 << 10};
+	TcpChannel channel(loop, std::move(sockets[1]), std::move(tls), "peer", options);
+	std::vector<std::byte> room(256 << 10);
+	for (int i = 0; i < 2000 && !channel.closed(); ++i) {
+		for (int j = 0; j < 1000; ++j) peer.update_keys();
+		loop.complete(write_all(*sockets[0], std::span(room).first(peer.take(room)), channel));
+	}
+	EXPECT_TRUE(channel.closed());
+	EXPECT_NE(channel.reason().find("does not read them"), std::string::npos) << channel.reason();
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Owning handles of OpenSSL's objects, and its errors as text. Only for the .cc files of this
-// folder; no other header includes it.
+// folder, and stranger.h for tests; no other header includes it.
 #pragma once
 
 #include <openssl/bio.h>
