@@ -5,6 +5,7 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <charconv>
 #include <condition_variable>
 #include <cstdio>
 #include <limits>
@@ -14,7 +15,9 @@
 namespace verbena::metrics {
 namespace {
 
-constexpr char endpoint_threads[] = "1";
+// A connection holds a thread until its request has arrived and its answer is read, or until this
+// time is over.
+constexpr char endpoint_threads[] = "16", request_timeout_ms[] = "1000";
 
 prometheus::ClientMetric metric_of(const Sample& sample, Kind kind) {
 	prometheus::ClientMetric metric;
@@ -59,22 +62,22 @@ class HttpEndpoint final : public Endpoint {
 public:
 	HttpEndpoint(const std::string& where, Collect collect, Health health)
 		: collect_(std::move(collect)), health_(std::move(health)) {
-		const char* options[] = {"listening_ports", where.c_str(), "num_threads", endpoint_threads, nullptr};
+		const char* options[] = {"listening_ports", where.c_str(), "num_threads", endpoint_threads,
+			"request_timeout_ms", request_timeout_ms, nullptr};
 		context_ = mg_start(nullptr, nullptr, options);
 		if (context_ == nullptr) return;
 		mg_set_request_handler(
 			context_, "/metrics$",
 			[](mg_connection* connection, void* self) {
-				const Collect& collect = static_cast<HttpEndpoint*>(self)->collect_;
 				return answer(connection, 200, "text/plain; version=0.0.4; charset=utf-8",
-					prometheus::TextSerializer().Serialize(collected(collect())));
+					prometheus::TextSerializer().Serialize(collected(static_cast<HttpEndpoint*>(self)->collect())));
 			},
 			this);
 		if (!health_) return;
 		mg_set_request_handler(
 			context_, "/health$",
 			[](mg_connection* connection, void* self) {
-				const Condition now = static_cast<HttpEndpoint*>(self)->health_();
+				const Condition now = static_cast<HttpEndpoint*>(self)->health();
 				return answer(connection, now.good ? 200 : 503, "text/plain; charset=utf-8", now.text + "\n");
 			},
 			this);
@@ -92,8 +95,18 @@ public:
 	}
 
 private:
+	Families collect() {
+		const std::lock_guard lock(mutex_);
+		return collect_();
+	}
+	Condition health() {
+		const std::lock_guard lock(mutex_);
+		return health_();
+	}
+
 	Collect collect_;
 	Health health_;
+	std::mutex mutex_;  // one call of collect_ or health_ at a time
 	mg_context* context_ = nullptr;
 };
 
@@ -105,7 +118,14 @@ std::string_view name_of(Kind kind) {
 
 std::expected<std::unique_ptr<Endpoint>, std::string> Endpoint::open(
 	const std::string& where, Collect collect, Health health) {
-	const std::string address = where.find(':') == where.npos ? "127.0.0.1:" + where : where;
+	const std::size_t colon = where.rfind(':');
+	const std::string address = colon == where.npos ? "127.0.0.1:" + where : where;
+	const std::string_view port = std::string_view(where).substr(colon == where.npos ? 0 : colon + 1);
+	std::uint16_t number = 0;
+	const auto [end, wrong] = std::from_chars(port.data(), port.data() + port.size(), number);
+	if (wrong != std::errc{} || end != port.data() + port.size())
+		return std::unexpected(
+			"metrics cannot be served: '" + std::string(port) + "' is not a port, 0 to 65535 (--metrics [HOST:]PORT)");
 	auto endpoint = std::make_unique<HttpEndpoint>(address, std::move(collect), std::move(health));
 	if (endpoint->listens()) return std::unique_ptr<Endpoint>(std::move(endpoint));
 	return std::unexpected("metrics cannot be served at " + address +

@@ -11,11 +11,16 @@
 namespace verbena::metrics {
 namespace {
 
-// The whole answer to a GET of this page at a port of this host.
-std::string get(std::uint16_t port, const std::string& page) {
+int connected_to(std::uint16_t port) {
 	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	sockaddr_in to{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+	return fd;
+}
+
+// The whole answer to a GET of this page at a port of this host.
+std::string get(std::uint16_t port, const std::string& page) {
+	const int fd = connected_to(port);
 	const std::string request = "GET " + page + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
 	std::string answer;
@@ -51,11 +56,41 @@ TEST(Endpoint, HealthIsTheStatusOfItsPage) {
 	EXPECT_TRUE(answer.ends_with("\r\n\r\nit does not\n")) << answer;
 }
 
+TEST(Endpoint, AWordThatIsNoPortIsNamed) {
+	for (const char* where : {"abc", "127.0.0.1:80000", "", "127.0.0.1:", "80 "}) {
+		const auto endpoint = Endpoint::open(where, [] { return Families(); });
+		ASSERT_FALSE(endpoint) << where;
+		EXPECT_NE(endpoint.error().find("is not a port"), std::string::npos) << endpoint.error();
+	}
+}
+
 TEST(Endpoint, OtherPagesDoNotExist) {
 	const auto endpoint = Endpoint::open("0", [] { return Families(); });
 	ASSERT_TRUE(endpoint) << endpoint.error();
 	for (const char* page : {"/health", "/metrics/more", "/", "/../etc/passwd"})
 		EXPECT_FALSE(get((*endpoint)->port(), page).starts_with("HTTP/1.1 200")) << page;
+}
+
+// One such connection kept a probe of the health waiting for half a minute.
+TEST(Endpoint, AConnectionThatSendsHalfARequestKeepsNoOtherWaiting) {
+	const auto endpoint = Endpoint::open("0", [] { return Families(); }, [] { return Condition{true, "it works"}; });
+	ASSERT_TRUE(endpoint) << endpoint.error();
+	// If the probe had to wait, the slow connection would be served, and closed, before it. On a busy
+	// machine its own time may be over, too.
+	int slow = -1;
+	bool open = false;
+	for (int i = 0; i < 3 && !open; ++i) {
+		if (slow >= 0) close(slow);
+		slow = connected_to((*endpoint)->port());
+		ASSERT_EQ(write(slow, "GET /", 5), 5);
+		EXPECT_TRUE(get((*endpoint)->port(), "/health").starts_with("HTTP/1.1 200 "));
+		char byte;
+		open = recv(slow, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+	}
+	EXPECT_TRUE(open) << "each probe waited for the slow connection";
+	char byte;
+	while (read(slow, &byte, 1) > 0) continue;  // until it is closed, because its time is over
+	close(slow);
 }
 
 }  // namespace
