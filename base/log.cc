@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -15,30 +14,12 @@
 #include "base/kept_errno.h"
 #include "base/repeat_filter.h"
 #include "base/spin_lock.h"
+#include "base/without_sigpipe.h"
 
 namespace verbena::log {
 namespace {
 
 constexpr std::array<const char*, 4> names = {"error", "warn", "info", "debug"};
-
-// Blocks SIGPIPE in this thread. A program whose standard error is a pipe without a reader does not
-// expect to die of a line that the NIC writes. The system calls themselves are used, because the
-// NIC interposes the functions of libc.
-class WithoutSigpipe {
-public:
-	WithoutSigpipe() { syscall(SYS_rt_sigprocmask, SIG_BLOCK, &sigpipe, &before_, sizeof before_); }
-	// Takes the signal that a failed write has left pending, if it was not pending before.
-	void take_pending() {
-		if (before_ & sigpipe) return;
-		const timespec at_once{};
-		syscall(SYS_rt_sigtimedwait, &sigpipe, nullptr, &at_once, sizeof sigpipe);
-	}
-	~WithoutSigpipe() { syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof before_); }
-
-private:
-	static constexpr std::uint64_t sigpipe = std::uint64_t{1} << (SIGPIPE - 1);
-	std::uint64_t before_ = 0;
-};
 
 // One write(2), so that lines of several threads and processes do not mix. A reader that does not
 // read must not stop the NIC: such a line is lost.

@@ -15,6 +15,7 @@
 #include "tools/commands.h"
 #include "tools/device_options.h"
 #include "tools/option_values.h"
+#include "tools/program.h"
 #include "tools/sweep_options.h"
 
 namespace verbena::tools {
@@ -57,7 +58,7 @@ int measure(const Options& options, Control& control, std::optional<lib::SocketA
 	set_port(*server, client.port());
 	RdmacmConnector connector(*server, from);
 	if (!options.sweep.output.quiet)
-		fmt::print(stderr, "device: {} ({}), to {}\n", connector.device().choice.device,
+		print_error("device: {} ({}), to {}\n", connector.device().choice.device,
 			connector.device().choice.software ? "software" : "hardware", lib::format_address(server->get()));
 
 	const auto trials = trials_of(client, connector, options.connect, options.clients, options.count);
@@ -82,7 +83,7 @@ void serve_client(Control& control, RoundTrip* page) {
 int serve_hosts(const Options& options) {
 	const int listener = bench::listen_on(options.port);
 	if (!options.sweep.output.quiet)
-		fmt::print(stderr, "waiting for 'verbena bench connect --peer HOST:{}'\n", bench::port_of(listener));
+		print_error("waiting for 'verbena bench connect --peer HOST:{}'\n", bench::port_of(listener));
 	bench::serve_clients(listener, options.once, [](Control& control) { serve_client(control, nullptr); }, complain_of);
 	return good;
 }

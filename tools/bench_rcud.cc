@@ -13,6 +13,7 @@
 #include "tools/commands.h"
 #include "tools/device_options.h"
 #include "tools/option_values.h"
+#include "tools/program.h"
 #include "tools/sweep_options.h"
 
 namespace verbena::tools {
@@ -90,7 +91,7 @@ int measure(const Options& options, Control& control, RoundTrip* page, bench::Ou
 		lib::open_best({.device = options.device, .gid_index = options.gid_index, .both_ends_on_this_host = local}));
 	const auto cores = local ? two_cores() : std::nullopt;  // pinning leaves only one allowed core
 	if (cores) pin_to(cores->first);
-	if (!options.sweep.output.quiet) fmt::print(stderr, "device: {}\n", describe(device));
+	if (!options.sweep.output.quiet) print_error("device: {}\n", describe(device));
 
 	Client client(device, control, page);
 	const auto trials = trials_of(client, options.cells, options.settings, device.choice.device);
@@ -103,7 +104,7 @@ int measure(const Options& options, Control& control, RoundTrip* page, bench::Ou
 				{.peer_host = options.peer, .cores = cores, .command_line = options.command_line}, rows);
 		},
 		options.sweep, files, options.cells.oversize == Oversize::raw ? is_raw_oversize : nullptr);
-	if (!options.sweep.output.quiet && !verification.empty()) fmt::print(stderr, "verification: {}\n", verification);
+	if (!options.sweep.output.quiet && !verification.empty()) print_error("verification: {}\n", verification);
 	return code;
 }
 
@@ -132,7 +133,7 @@ int serve_hosts(const Options& options) {
 	auto device = take(lib::open_best({.device = options.device, .gid_index = options.gid_index}));
 	const int listener = bench::listen_on(options.port);
 	if (!options.sweep.output.quiet)
-		fmt::print(stderr, "device: {}\nwaiting for 'verbena bench rcud --peer HOST:{}'\n", describe(device),
+		print_error("device: {}\nwaiting for 'verbena bench rcud --peer HOST:{}'\n", describe(device),
 			bench::port_of(listener));
 	bench::serve_clients(
 		listener, options.once, [&](Control& control) { serve(device, control, nullptr); }, complain_of);

@@ -18,6 +18,7 @@
 
 #include "base/descriptor.h"
 #include "tools/commands.h"
+#include "tools/program.h"
 #include "tools/rule_findings.h"
 
 namespace verbena::tools {
@@ -46,7 +47,7 @@ public:
 			text_.append(part, static_cast<std::size_t>(size));
 		std::size_t begin = 0;
 		for (std::size_t end = 0; (end = text_.find('\n', begin)) != std::string::npos; begin = end + 1)
-			fmt::print(stderr, "{}", findings.take(std::string_view(text_).substr(begin, end - begin)));
+			print_error("{}", findings.take(std::string_view(text_).substr(begin, end - begin)));
 		text_.erase(0, begin);
 	}
 
@@ -129,7 +130,7 @@ std::optional<int> CheckedRun::finish() {
 	printer_->thread.request_stop();
 	printer_->thread.join();
 	printer_->records.print_new(printer_->findings);
-	fmt::print(stderr, "verbena: check: {}\n", printer_->findings.summary());
+	print_error("verbena: check: {}\n", printer_->findings.summary());
 	const bool written = write_reports(options_, printer_->findings);
 	if (printer_->findings.count() != 0) return rules_broken;
 	return written ? std::nullopt : std::optional<int>(failed);

@@ -8,8 +8,8 @@
 #include "lib/metrics/export.h"
 #include "tools/channel_options.h"
 #include "tools/command_line.h"
-#include "tools/exception_reason.h"
 #include "tools/loopback_device.h"
+#include "tools/program.h"
 #include "tools/server_program.h"
 
 namespace {
@@ -25,7 +25,7 @@ struct Options : verbena::tools::ServerOptions {
 };
 
 int fail(const std::string& text) {
-	fmt::print(stderr, "echo_server: {}\n", text);
+	verbena::tools::print_error("echo_server: {}\n", text);
 	return 1;
 }
 
@@ -114,7 +114,7 @@ int run(const Options& options) {
 		fmt::print(
 			stderr, "echo_server: clients can connect only over TCP, not by rdma_cm: {}\n", service.rdmacm_error());
 	if (const std::string trouble = service.engine_fallback_reason(); !trouble.empty())
-		fmt::print(stderr, "echo_server: {}\n", trouble);
+		verbena::tools::print_error("echo_server: {}\n", trouble);
 	const channel::Path path = service.path();
 	fmt::print("echo_server: listening at {}:{}, {} over {} ({}, MTU {}), engine {}, at most {} clients, trusts {}\n",
 		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, name_of(service.engine()),
@@ -124,7 +124,7 @@ int run(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+static int act(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
 	options.port = 7471;
@@ -163,9 +163,7 @@ int main(int argc, char** argv) {
 	options.channel.add_to(app);
 	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
 	setvbuf(stdout, nullptr, _IOLBF, 0);
-	try {
-		return run(options);
-	} catch (const std::exception& error) {
-		return fail(verbena::tools::reason_of(error));
-	}
+	return run(options);
 }
+
+int main(int argc, char** argv) { return verbena::tools::run_program("echo_server", act, argc, argv); }

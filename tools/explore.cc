@@ -18,6 +18,7 @@
 #include "tools/commands.h"
 #include "tools/fault_options.h"
 #include "tools/minimize.h"
+#include "tools/program.h"
 #include "tools/trial.h"
 
 namespace verbena::tools {
@@ -150,7 +151,7 @@ int explore(const ExploreOptions& options, const std::vector<std::string>& progr
 	};
 	if (const Verdict kind = exploration.run({}, 0); !kind.failure.empty()) {
 		report["fails_anyway"] = kind.failure;
-		fmt::print(stderr, "{}", kind.output);
+		print_error("{}", kind.output);
 		complain(fmt::format("the program fails on a kind NIC, too: {}", kind.failure));
 		return finish(fails_anyway);
 	}

@@ -23,9 +23,9 @@
 #include "tools/command_line.h"
 #include "tools/device_options.h"
 #include "tools/etcd_options.h"
-#include "tools/exception_reason.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
+#include "tools/program.h"
 #include "tools/server_wait.h"
 #include "tools/trust_options.h"
 
@@ -49,7 +49,7 @@ struct Options {
 };
 
 int fail(const std::string& text, int code = 1) {
-	fmt::print(stderr, "kv_client: {}\n", text);
+	tools::print_error("kv_client: {}\n", text);
 	return code;
 }
 
@@ -75,7 +75,7 @@ private:
 			file.open(name_);
 			if (!file) {
 				++failures_;
-				fmt::print(stderr, "kv_client: cannot read {}: {}\n", name_, std::strerror(errno));
+				tools::print_error("kv_client: cannot read {}: {}\n", name_, std::strerror(errno));
 				co_return;
 			}
 		}
@@ -84,7 +84,7 @@ private:
 		auto opened = co_await std::move(opening);
 		if (!opened) {
 			++failures_;
-			fmt::print(stderr, "kv_client: {}\n", opened.error());
+			tools::print_error("kv_client: {}\n", opened.error());
 			co_return;
 		}
 		router_ = std::move(*opened);
@@ -237,13 +237,13 @@ private:
 	void complain(std::size_t number, std::string_view what) {
 		++failures_;
 		std::fflush(stdout);
-		if (number == 0) fmt::print(stderr, "kv_client: {}: {}\n", name_, what);
-		else fmt::print(stderr, "kv_client: {}:{}: {}\n", name_ == "-" ? "standard input" : name_, number, what);
+		if (number == 0) tools::print_error("kv_client: {}: {}\n", name_, what);
+		else tools::print_error("kv_client: {}:{}: {}\n", name_ == "-" ? "standard input" : name_, number, what);
 	}
 
 	void print_stats() const {
 		const kv::ClientCounters counters = router_->counters();
-		fmt::print(stderr,
+		tools::print_error(
 			"kv_client: {}: {} operations, {} messages, {} eager, {} read, {} written, {} leased, {} one-sided, {} "
 			"under way at most\n",
 			name_, counters.operations, counters.records_sent + counters.records_received, counters.eager,
@@ -323,7 +323,7 @@ int run(Options options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+static int act(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
 	CLI::App app(
@@ -378,9 +378,7 @@ int main(int argc, char** argv) {
 	tools::add_trust(app, options.trust);
 	tools::add_etcd(app, options.etcd);
 	if (const auto code = tools::parse(app, argc, argv)) return *code;
-	try {
-		return run(std::move(options));
-	} catch (const std::exception& error) {
-		return fail(verbena::tools::reason_of(error));
-	}
+	return run(std::move(options));
 }
+
+int main(int argc, char** argv) { return verbena::tools::run_program("kv_client", act, argc, argv); }

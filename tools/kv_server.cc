@@ -7,10 +7,10 @@
 #include "lib/kv/service.h"
 #include "tools/command_line.h"
 #include "tools/etcd_options.h"
-#include "tools/exception_reason.h"
 #include "tools/kv_metrics.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
+#include "tools/program.h"
 #include "tools/server_program.h"
 
 namespace {
@@ -27,7 +27,7 @@ struct Options : verbena::tools::ServerOptions {
 };
 
 int fail(const std::string& text) {
-	fmt::print(stderr, "kv_server: {}\n", text);
+	verbena::tools::print_error("kv_server: {}\n", text);
 	return 1;
 }
 
@@ -99,7 +99,7 @@ int run(const Options& options) {
 		.evict = options.evict,
 		.version = VERBENA_VERSION,
 		.timed = !options.metrics.empty() || !options.metrics_json.empty(),
-		.complain = [](const std::string& what) { fmt::print(stderr, "kv_server: {}\n", what); }};
+		.complain = [](const std::string& what) { verbena::tools::print_error("kv_server: {}\n", what); }};
 	if (options.print_config) {
 		for (const auto& [name, value] : kv::describe(service_options)) fmt::print("{} = {}\n", name, value);
 		return 0;
@@ -237,7 +237,7 @@ void read_sizes(Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+static int act(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
 	options.port = verbena::kv::port_default;
@@ -246,9 +246,7 @@ int main(int argc, char** argv) {
 	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
 	read_sizes(options);
 	setvbuf(stdout, nullptr, _IOLBF, 0);
-	try {
-		return run(options);
-	} catch (const std::exception& error) {
-		return fail(verbena::tools::reason_of(error));
-	}
+	return run(options);
 }
+
+int main(int argc, char** argv) { return verbena::tools::run_program("kv_server", act, argc, argv); }

@@ -17,9 +17,9 @@
 #include "bench/table/table.h"
 #include "lib/channel/transports_by_address.h"
 #include "tools/command_line.h"
-#include "tools/exception_reason.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
+#include "tools/program.h"
 #include "tools/server_wait.h"
 #include "tools/trust_options.h"
 
@@ -39,7 +39,7 @@ struct Options {
 };
 
 int fail(const std::string& text, int code = 1) {
-	fmt::print(stderr, "performance_test: {}\n", text);
+	verbena::tools::print_error("performance_test: {}\n", text);
 	return code;
 }
 
@@ -205,9 +205,9 @@ int run(Options& options) {
 	});
 	if (!outcome) return fail(outcome.error());
 	if (outcome->server && !outcome->server->engine_fallback_reason.empty())
-		fmt::print(stderr, "performance_test: {}\n", outcome->server->engine_fallback_reason);
+		verbena::tools::print_error("performance_test: {}\n", outcome->server->engine_fallback_reason);
 	if (options.verbose) print_clients(out, *outcome);
-	for (const std::string& each : outcome->first_failures) fmt::print(stderr, "performance_test: {}\n", each);
+	for (const std::string& each : outcome->first_failures) verbena::tools::print_error("performance_test: {}\n", each);
 	const bench::Table table = table_of(options, *outcome);
 	print(out, *outcome, table.rows.front());
 	if (!options.json.empty()) {
@@ -305,7 +305,7 @@ void add_options(CLI::App& app, Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+static int act(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
 	options.command_line = "performance_test";
@@ -315,9 +315,7 @@ int main(int argc, char** argv) {
 	add_options(app, options);
 	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
 	setvbuf(stdout, nullptr, _IOLBF, 0);
-	try {
-		return run(options);
-	} catch (const std::exception& error) {
-		return fail(verbena::tools::reason_of(error));
-	}
+	return run(options);
 }
+
+int main(int argc, char** argv) { return verbena::tools::run_program("performance_test", act, argc, argv); }

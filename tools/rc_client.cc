@@ -16,6 +16,7 @@
 #include "tools/command_line.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
+#include "tools/program.h"
 #include "tools/server_wait.h"
 
 namespace verbena::rcud {
@@ -146,7 +147,7 @@ int run(const Options& options) {
 }  // namespace
 }  // namespace verbena::rcud
 
-int main(int argc, char** argv) {
+static int act(int argc, char** argv) {
 	using namespace verbena::rcud;
 	verbena::tools::list_loopback_device();
 	Options options;
@@ -179,10 +180,9 @@ int main(int argc, char** argv) {
 	try {
 		return run(options);
 	} catch (const UsageError& error) {
-		fmt::print(stderr, "rc_client: {}\n", error.what());
+		verbena::tools::print_error("rc_client: {}\n", error.what());
 		return 2;
-	} catch (const std::exception& error) {
-		fmt::print(stderr, "rc_client: {}\n", error.what());
-		return 1;
 	}
 }
+
+int main(int argc, char** argv) { return verbena::tools::run_program("rc_client", act, argc, argv); }

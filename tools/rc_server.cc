@@ -18,6 +18,7 @@
 #include "bench/rcud/receiver.h"
 #include "tools/command_line.h"
 #include "tools/loopback_device.h"
+#include "tools/program.h"
 
 namespace verbena::rcud {
 namespace {
@@ -180,7 +181,7 @@ int run(const Options& options) {
 }  // namespace
 }  // namespace verbena::rcud
 
-int main(int argc, char** argv) {
+static int act(int argc, char** argv) {
 	using namespace verbena::rcud;
 	verbena::tools::list_loopback_device();
 	Options options;
@@ -199,10 +200,7 @@ int main(int argc, char** argv) {
 	stop.sa_handler = [](int) { stopping = true; };
 	sigaction(SIGINT, &stop, nullptr);
 	sigaction(SIGTERM, &stop, nullptr);
-	try {
-		return run(options);
-	} catch (const std::exception& error) {
-		fmt::print(stderr, "rc_server: {}\n", error.what());
-		return 1;
-	}
+	return run(options);
 }
+
+int main(int argc, char** argv) { return verbena::tools::run_program("rc_server", act, argc, argv); }

@@ -22,6 +22,7 @@
 #include "tools/launch.h"
 #include "tools/nic_metrics.h"
 #include "tools/profile_options.h"
+#include "tools/program.h"
 #include "tools/traced_run.h"
 
 namespace verbena::tools {
@@ -70,7 +71,7 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
 		if (!faults) return complain(faults.error(), usage);
 		setenv("VERBENA_FAULTS", faults->text.c_str(), 1);
 		// A program that is killed prints no line at its end.
-		if (faults->drawn) fmt::print(stderr, "verbena: --faults seed={}\n", *faults->drawn);
+		if (faults->drawn) print_error("verbena: --faults seed={}\n", *faults->drawn);
 	}
 	if (!options.profile.empty()) setenv("VERBENA_PROFILE", options.profile.c_str(), 1);
 	if (options.adversary) {
@@ -95,7 +96,7 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
 		auto opened = metrics::Endpoint::open(options.metrics, [] { return nic_families(own_processes()); });
 		if (!opened) return complain(opened.error());
 		endpoint = std::move(*opened);
-		fmt::print(stderr, "verbena: metrics at port {}, path /metrics\n", endpoint->port());
+		print_error("verbena: metrics at port {}, path /metrics\n", endpoint->port());
 	}
 	if (options.trace.wanted || !options.check.level.empty() || endpoint) return run_watched(command, options);
 	std::vector<char*> argv;

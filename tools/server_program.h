@@ -31,7 +31,8 @@ inline void add_device_and_trust(CLI::App& app, ServerOptions& options) {
 	add_trust(app, options.trust);
 }
 
-// Calls stop() of the service on SIGTERM and SIGINT while the object lives.
+// Calls stop() of the service on SIGTERM and SIGINT while the object lives. A reader of the
+// server's output that ends does not end the server.
 //
 // Threads: Service::stop() must be safe to call in a signal handler.
 // Invariants: one object at a time in a process.
@@ -39,6 +40,7 @@ template <class Service> class StopOnSignal {
 public:
 	explicit StopOnSignal(Service& service) {
 		running_ = &service;
+		std::signal(SIGPIPE, SIG_IGN);
 		for (const int signal : {SIGTERM, SIGINT})
 			std::signal(signal, [](int) {
 				if (running_ != nullptr) running_->stop();

@@ -17,6 +17,7 @@
 #include "tools/device_options.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
+#include "tools/program.h"
 
 namespace verbena::rcud {
 namespace {
@@ -177,7 +178,7 @@ int run(const Options& options) {
 }  // namespace
 }  // namespace verbena::rcud
 
-int main(int argc, char** argv) {
+static int act(int argc, char** argv) {
 	using namespace verbena::rcud;
 	verbena::tools::list_loopback_device();
 	Options options;
@@ -212,10 +213,9 @@ int main(int argc, char** argv) {
 	try {
 		return run(options);
 	} catch (const UsageError& error) {
-		fmt::print(stderr, "ud_client: {}\n", error.what());
+		verbena::tools::print_error("ud_client: {}\n", error.what());
 		return 2;
-	} catch (const std::exception& error) {
-		fmt::print(stderr, "ud_client: {}\n", error.what());
-		return 1;
 	}
 }
+
+int main(int argc, char** argv) { return verbena::tools::run_program("ud_client", act, argc, argv); }

@@ -15,6 +15,7 @@
 #include "tools/device_options.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
+#include "tools/program.h"
 
 namespace verbena::rcud {
 namespace {
@@ -123,7 +124,7 @@ int run(const Options& options) {
 }  // namespace
 }  // namespace verbena::rcud
 
-int main(int argc, char** argv) {
+static int act(int argc, char** argv) {
 	using namespace verbena::rcud;
 	verbena::tools::list_loopback_device();
 	Options options;
@@ -150,10 +151,7 @@ int main(int argc, char** argv) {
 	stop.sa_handler = [](int) { stopping = 1; };
 	sigaction(SIGINT, &stop, nullptr);
 	sigaction(SIGTERM, &stop, nullptr);
-	try {
-		return run(options);
-	} catch (const std::exception& error) {
-		fmt::print(stderr, "ud_server: {}\n", error.what());
-		return 1;
-	}
+	return run(options);
 }
+
+int main(int argc, char** argv) { return verbena::tools::run_program("ud_server", act, argc, argv); }

@@ -11,18 +11,19 @@
 #include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/loopback_device.h"
+#include "tools/program.h"
 #include "tools/program_words.h"
 
 namespace verbena::tools {
 
 int complain(const std::string& message, int code) {
-	fmt::print(stderr, "verbena: {}\n", message);
+	print_error("verbena: {}\n", message);
 	return code;
 }
 
 }  // namespace verbena::tools
 
-int main(int argc, char** argv) {
+static int act(int argc, char** argv) {
 	using namespace verbena::tools;
 	std::string command_line = "verbena";
 	for (int i = 1; i < argc; ++i) command_line += std::string(" ") + argv[i];
@@ -84,9 +85,7 @@ int main(int argc, char** argv) {
 	} catch (const CLI::ParseError& error) {
 		return app.exit(error) == 0 ? good : usage;
 	}
-	try {
-		return action();
-	} catch (const std::exception& error) {
-		return complain(error.what());
-	}
+	return action();
 }
+
+int main(int argc, char** argv) { return verbena::tools::run_program("verbena", act, argc, argv); }

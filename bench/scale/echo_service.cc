@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "base/standard_streams.h"
 #include "bench/scale/raise_to.h"
 #include "lib/channel/transports_by_address.h"
 #include "lib/metrics/channel_families.h"
@@ -105,7 +106,7 @@ std::expected<void, std::string> EchoService::start() {
 	};
 	acceptor_ = std::make_unique<channel::Acceptor>(
 		setup_, std::move(*listener), std::move(homes), options_.acceptor, [this](const std::string& what) {
-			if (!options_.quiet) fmt::print(stderr, "{}\n", what);
+			if (!options_.quiet) write_error(what + "\n");
 		});
 	acceptor_->start();
 	if (options_.rdmacm)
@@ -190,7 +191,7 @@ Task<void> EchoService::serve(Home& home, std::unique_ptr<channel::Channel> chan
 	if (!channel->reason().empty()) {
 		counts_.lost.fetch_add(1, std::memory_order_relaxed);
 		errors_.count(channel->cause());
-		if (!options_.quiet) fmt::print(stderr, "{}\n", channel->reason());
+		if (!options_.quiet) write_error(channel->reason() + "\n");
 	}
 	counts_.connected.fetch_sub(1, std::memory_order_relaxed);
 	--home.served;
@@ -211,7 +212,7 @@ Task<void> EchoService::serve_carrier(
 	co_await carrier.until_ended();
 	std::erase(home.carriers, &carrier);
 	ended_carriers_ += carrier.mux().counters();
-	if (!carrier.reason().empty() && !options_.quiet) fmt::print(stderr, "{}\n", carrier.reason());
+	if (!carrier.reason().empty() && !options_.quiet) write_error(carrier.reason() + "\n");
 	counts_.carriers.fetch_sub(1, std::memory_order_relaxed);
 	--home.carried;
 }

@@ -10,6 +10,7 @@
 
 #include <string>
 
+#include "base/standard_streams.h"
 #include "base/time.h"
 
 namespace verbena::bench {
@@ -26,7 +27,7 @@ public:
 	// `all`: the number of runs.
 	ProgressLine(bool shown, std::size_t all) : shown_(shown && isatty(STDERR_FILENO) == 1), all_(all) {}
 	~ProgressLine() {
-		if (shown_) fmt::print(stderr, "\r\033[K");
+		if (shown_) write_error("\r\033[K");
 	}
 	ProgressLine(const ProgressLine&) = delete;
 	ProgressLine& operator=(const ProgressLine&) = delete;
@@ -44,8 +45,8 @@ public:
 		const std::size_t done = begun_ - 1;
 		const std::string left =
 			done == 0 ? "?" : duration_text(elapsed / static_cast<double>(done) * static_cast<double>(all_ - done));
-		fmt::print(
-			stderr, "\r\033[K{} of {}: {}{}{}, {} left", begun_, all_, what_, doing.empty() ? "" : ": ", doing, left);
+		write_error(fmt::format(
+			"\r\033[K{} of {}: {}{}{}, {} left", begun_, all_, what_, doing.empty() ? "" : ": ", doing, left));
 	}
 
 private:
