@@ -22,11 +22,19 @@ private:
 	Outbox& outbox_;
 };
 
-Outbox::Outbox(channel::Channel& channel, std::size_t message_max) : channel_(channel), message_max_(message_max) {
+Outbox::Outbox(channel::Channel& channel, std::size_t message_max, UnsentRecords* all)
+	: channel_(channel), message_max_(message_max), all_(all) {
 	write();
 }
 
+void Outbox::count(std::ptrdiff_t bytes) {
+	if (all_ == nullptr) return;
+	kept_ += static_cast<std::size_t>(bytes);
+	all_->bytes += static_cast<std::size_t>(bytes);
+}
+
 void Outbox::begin_message() {
+	count(-static_cast<std::ptrdiff_t>(spare_.size()));
 	waiting_.emplace_back();
 	waiting_.back().memory.swap(spare_);
 	channel_.loop().at_turn_end(*this);
@@ -39,6 +47,7 @@ std::byte* Outbox::append(std::size_t bytes) {
 	message.used += bytes;
 	if (message.used > message.memory.size()) message.memory.resize(std::max(message.used, 2 * at));
 	queued_ += bytes;
+	count(static_cast<std::ptrdiff_t>(bytes));
 	return message.memory.data() + at;
 }
 
@@ -90,7 +99,10 @@ void Outbox::push() {
 			first_ = 0;
 		}
 		queued_ -= current_.used + current_.body.size();
-		if (ended_) continue;
+		if (ended_) {
+			count(-static_cast<std::ptrdiff_t>(current_.used));
+			continue;
+		}
 		sending_.emplace(channel_, current_.records(), current_.body);
 		if (!sending_->await_ready()) return sending_->await_suspend(writer_);
 		finish_sending();
@@ -104,8 +116,12 @@ void Outbox::finish_sending() {
 	current_.keep = {};
 	current_.body = {};
 	std::vector<std::byte>().swap(current_.own_body);
-	if (current_.memory.size() > spare_.size() && current_.memory.size() <= spare_max)
+	count(-static_cast<std::ptrdiff_t>(current_.used));
+	if (current_.memory.size() > spare_.size() && current_.memory.size() <= spare_max && !others_wait()) {
+		count(static_cast<std::ptrdiff_t>(current_.memory.size()) - static_cast<std::ptrdiff_t>(spare_.size()));
 		spare_ = std::move(current_.memory);
+	}
+	std::vector<std::byte>().swap(current_.memory);
 }
 
 // Resumed after each message for which push() had to wait.

@@ -20,10 +20,20 @@
 
 namespace verbena::kv {
 
+// The bytes of records that the outboxes of one server keep, for its budget. When there are many,
+// an outbox is crowded with less.
+struct UnsentRecords {
+	static constexpr std::size_t many = 8 << 20;
+	std::size_t bytes = 0;
+};
+
 class Outbox final : public async::TurnEnd {
 public:
-	// `message_max`: bytes of a message that has several records.
-	Outbox(channel::Channel& channel, std::size_t message_max);
+	// `message_max`: bytes of a message that has several records. `all` outlives the outbox.
+	Outbox(channel::Channel& channel, std::size_t message_max, UnsentRecords* all = nullptr);
+	~Outbox() { count(-static_cast<std::ptrdiff_t>(kept_)); }
+	Outbox(const Outbox&) = delete;
+	Outbox& operator=(const Outbox&) = delete;
 
 	// Lowers `message_max`.
 	void limit(std::size_t message_max) { message_max_ = std::min(message_max_, message_max); }
@@ -45,8 +55,9 @@ public:
 	// Bytes that wait, and whether that is because the channel has no room.
 	std::size_t waiting() const { return queued_; }
 	bool blocked() const { return sending_.has_value(); }
-	// True while more than 1 MiB waits to be sent.
-	bool crowded() const { return queued_ > queue_max; }
+	// True while more than 1 MiB waits to be sent, or more than 8 KiB if the outboxes of the server
+	// keep more than 8 MiB.
+	bool crowded() const { return queued_ > (others_wait() ? queue_max_among_many : queue_max); }
 	// co_await until_room() resumes the caller when the outbox is no longer crowded, or the channel
 	// has ended.
 	async::Park until_room() { return async::Park(room_); }
@@ -56,7 +67,7 @@ public:
 
 private:
 	friend class Running;
-	static constexpr std::size_t queue_max = 1 << 20;
+	static constexpr std::size_t queue_max = 1 << 20, queue_max_among_many = 8 << 10;
 	// A message with this many records leaves when there is another one (decision 56).
 	static constexpr std::uint32_t records_early = 8;
 
@@ -74,6 +85,8 @@ private:
 	};
 	class Blocked;
 
+	bool others_wait() const { return all_ != nullptr && all_->bytes > UnsentRecords::many; }
+	void count(std::ptrdiff_t bytes);
 	void begin_message();
 	std::byte* append(std::size_t bytes);
 	void push();
@@ -85,6 +98,8 @@ private:
 	std::vector<Outgoing> waiting_;
 	std::size_t first_ = 0;  // index of the first unsent message in `waiting_`
 	std::size_t queued_ = 0;  // bytes of the unsent messages
+	UnsentRecords* all_;
+	std::size_t kept_ = 0;  // of `all_`: the records until they are sent, and `spare_`
 	Outgoing current_;  // the message that is being sent
 	// Sends `current_`; empty once the channel has taken all of it.
 	std::optional<channel::Channel::Sending> sending_;

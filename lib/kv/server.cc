@@ -47,7 +47,7 @@ Connection::Connection(Store& store, Changes& changes, Sessions& sessions, std::
 	  facts_(facts),
 	  pulse_(pulse),
 	  eager_max_(options.eager_max),
-	  outbox_(*channel_, options.message_max),
+	  outbox_(*channel_, options.message_max, &counters.unsent),
 	  watches_(watches, outbox_),
 	  requests_(counters.meter) {}
 

@@ -62,6 +62,7 @@ struct ServerCounters {
 	std::uint64_t indexes_granted = 0;  // clients that got the right to read the index
 	std::uint64_t malformed = 0;  // connections that were closed for a breach of the protocol
 	RequestMeter meter;  // all requests, by kind and result
+	UnsentRecords unsent;  // now, of all connections
 };
 
 class FactSource;

@@ -48,7 +48,10 @@ Service::~Service() {
 }
 
 channel::AcceptorOptions acceptor_options(const ServiceOptions& options) {
-	return {.protection = options.protection, .clients_max = options.settings.connections_max, .tcp = tcp_options()};
+	// Answers that a client does not read are kept in its outbox, which the budget counts.
+	channel::TcpOptions tcp = tcp_options();
+	tcp.buffer_max = 64 << 10;
+	return {.protection = options.protection, .clients_max = options.settings.connections_max, .tcp = tcp};
 }
 
 channel::Described describe(const ServiceOptions& options) {
@@ -136,10 +139,11 @@ std::size_t Service::published_bytes() const {
 	return store_ && store_->index() != nullptr ? channel::MemoryPool::block_size(store_->index()->area().length) : 0;
 }
 
-// The bytes of receive buffers and arriving messages that count in the budget. The area for
-// one-sided GETs does not.
+// The bytes of receive buffers, arriving messages and unsent answers that count in the budget. The
+// area for one-sided GETs does not.
 std::size_t Service::message_bytes_beyond_free() const {
-	return Budget::beyond_free(transports_.receive_bytes() + transports_.registered_bytes() - published_bytes());
+	return Budget::beyond_free(
+		transports_.receive_bytes() + transports_.registered_bytes() - published_bytes() + counters_.unsent.bytes);
 }
 
 Facts Service::facts() const {
