@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame of every main():
 //
-//     int main(int argc, char** argv) { return verbena::tools::run_program("kv_server", act, argc, argv); }
+//     int main(int argc, char** argv) {
+//         return verbena::tools::run_program("kv_server", act, argc, argv);
+//     }
 //
 // It keeps descriptors that the program opens apart from the standard ones, prints one line
 // "PROGRAM: REASON" for an exception, and does not let a program succeed whose output was lost.

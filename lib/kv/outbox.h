@@ -99,7 +99,7 @@ private:
 	std::size_t first_ = 0;  // index of the first unsent message in `waiting_`
 	std::size_t queued_ = 0;  // bytes of the unsent messages
 	UnsentRecords* all_;
-	std::size_t kept_ = 0;  // of `all_`: the records until they are sent, and `spare_`
+	std::size_t kept_ = 0;  // this outbox's part of it: records until they are sent, and `spare_`
 	Outgoing current_;  // the message that is being sent
 	// Sends `current_`; empty once the channel has taken all of it.
 	std::optional<channel::Channel::Sending> sending_;

@@ -15,8 +15,8 @@ namespace {
 
 using async::Task;
 
-// One client of a server: the server's outbox, and the client's end, which reads nothing until it
-// is told to.
+// One client of a server: the server's outbox, and the client's end, which nothing reads but
+// read_all().
 struct Client {
 	Client(async::Loop& loop, UnsentRecords& all) {
 		auto sockets = channel::testing_tools::connected_sockets(loop);
@@ -26,7 +26,7 @@ struct Client {
 			loop, std::move(sockets[0]), std::nullopt, "server", channel::TcpOptions());
 		outbox = std::make_unique<Outbox>(*server, 8192, &all);
 	}
-	// Puts records of 1 KiB until so many bytes wait.
+	// Puts records of 1 KiB until at least `bytes` wait.
 	void fill(std::size_t bytes) {
 		for (; outbox->waiting() < bytes; ++records) std::memset(outbox->put(1024), 1, 1024);
 	}

@@ -2,8 +2,8 @@
 // Exports metrics: an HTTP endpoint for Prometheus (text format 0.0.4, at /metrics), and the same
 // as JSON. The endpoint can also answer whether the program works (/health).
 //
-// Threads: an Endpoint has threads that call Collect and Health, one at a time, and a JsonWriter one
-//   that calls Collect; their methods belong to their owner's thread.
+// Threads: threads of an Endpoint call Collect and Health, one at a time, and a thread of a
+//   JsonWriter calls Collect; their methods belong to their owner's thread.
 // Lifetime: what Collect and Health use outlives the Endpoint or JsonWriter. Their destructors wait
 //   for a call that is running.
 #pragma once

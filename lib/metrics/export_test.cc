@@ -75,8 +75,8 @@ TEST(Endpoint, OtherPagesDoNotExist) {
 TEST(Endpoint, AConnectionThatSendsHalfARequestKeepsNoOtherWaiting) {
 	const auto endpoint = Endpoint::open("0", [] { return Families(); }, [] { return Condition{true, "it works"}; });
 	ASSERT_TRUE(endpoint) << endpoint.error();
-	// If the probe had to wait, the slow connection would be served, and closed, before it. On a busy
-	// machine its own time may be over, too.
+	// If the probe had to wait, the slow connection would be served, and closed, before it. On a
+	// busy machine its own time may be over, too.
 	int slow = -1;
 	bool open = false;
 	for (int i = 0; i < 3 && !open; ++i) {
