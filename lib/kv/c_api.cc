@@ -30,14 +30,21 @@ template <class Work> int on(Handle& of, Work work) {
 	of.arm();
 	return result;
 }
-// The same on this thread's lane of the handle.
-template <class Work> int on(void* handle, Work work) {
-	return handle == nullptr ? int{KV_INVALID} : on(lanes_of(handle).mine(), work);
-}
-
 int fail(Handle& handle, const char* sentence) {
 	handle.last_error = sentence;
 	return KV_INVALID;
+}
+// The same for this thread's lane of the handle; for kv_last_error(NULL) if the handle is NULL.
+int refuse(void* handle, const char* sentence) {
+	if (handle == nullptr) return fail_open(KV_INVALID, sentence);
+	Handle& mine = lanes_of(handle).mine();
+	const std::lock_guard guard(mine.core->lock);
+	return fail(mine, sentence);
+}
+
+// Runs `work` on this thread's lane of the handle.
+template <class Work> int on(void* handle, Work work) {
+	return handle == nullptr ? refuse(handle, "the handle is NULL") : on(lanes_of(handle).mine(), work);
 }
 
 Bytes bytes_at(const void* at, std::size_t length) { return {static_cast<const std::byte*>(at), length}; }
@@ -54,7 +61,8 @@ extern "C" {
 int kv_open(char* servername, void** kv_handle) { return kv_open_with(servername, nullptr, kv_handle); }
 
 int kv_open_with(char* servername, const kv_options* options, void** kv_handle) {
-	if (servername == nullptr || kv_handle == nullptr) return KV_INVALID;
+	if (servername == nullptr || kv_handle == nullptr)
+		return refuse(nullptr, "kv_open: servername or kv_handle is NULL");
 	*kv_handle = nullptr;
 	kv_options wanted{};
 	if (options != nullptr) {
@@ -70,12 +78,12 @@ int kv_open_with(char* servername, const kv_options* options, void** kv_handle) 
 }
 
 int kv_set(void* kv_handle, const char* key, const char* value) {
-	if (key == nullptr || value == nullptr) return KV_INVALID;
+	if (key == nullptr || value == nullptr) return refuse(kv_handle, "kv_set: key or value is NULL");
 	return on(kv_handle, [&](Handle& handle) { return handle.set(text_at(key), bytes_of(text_at(value))); });
 }
 
 int kv_get(void* kv_handle, const char* key, char** value) {
-	if (key == nullptr || value == nullptr) return KV_INVALID;
+	if (key == nullptr || value == nullptr) return refuse(kv_handle, "kv_get: key or value is NULL");
 	*value = nullptr;
 	return on(kv_handle, [&](Handle& handle) {
 		const int result = handle.get(text_at(key), value, nullptr);
@@ -99,7 +107,7 @@ void kv_release(char* value) {
 }
 
 int kv_close(void* kv_handle) {
-	if (kv_handle == nullptr) return KV_INVALID;
+	if (kv_handle == nullptr) return refuse(nullptr, "kv_close: the handle is NULL");
 	const std::unique_ptr<Lanes> lanes(&lanes_of(kv_handle));
 	int result = KV_OK;
 	for (const auto& lane : lanes->all()) {
@@ -111,13 +119,15 @@ int kv_close(void* kv_handle) {
 }
 
 int kv_setn(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length) {
-	if (key == nullptr || (value == nullptr && value_length > 0)) return KV_INVALID;
+	if (key == nullptr || (value == nullptr && value_length > 0))
+		return refuse(kv_handle, "kv_setn: key or value is NULL");
 	return on(
 		kv_handle, [&](Handle& handle) { return handle.set(text_at(key, key_length), bytes_at(value, value_length)); });
 }
 
 int kv_getn(void* kv_handle, const void* key, size_t key_length, char** value, size_t* value_length) {
-	if (key == nullptr || value == nullptr || value_length == nullptr) return KV_INVALID;
+	if (key == nullptr || value == nullptr || value_length == nullptr)
+		return refuse(kv_handle, "kv_getn: key, value or value_length is NULL");
 	*value = nullptr;
 	*value_length = 0;
 	return on(kv_handle, [&](Handle& handle) { return handle.get(text_at(key, key_length), value, value_length); });
@@ -125,7 +135,8 @@ int kv_getn(void* kv_handle, const void* key, size_t key_length, char** value, s
 
 int kv_get_version(void* kv_handle, const void* key, size_t key_length, char** value, size_t* value_length,
 	unsigned long long* version) {
-	if (key == nullptr || value == nullptr || value_length == nullptr || version == nullptr) return KV_INVALID;
+	if (key == nullptr || value == nullptr || value_length == nullptr || version == nullptr)
+		return refuse(kv_handle, "kv_get_version: key, value, value_length or version is NULL");
 	*value = nullptr;
 	*value_length = 0;
 	return on(
@@ -134,34 +145,36 @@ int kv_get_version(void* kv_handle, const void* key, size_t key_length, char** v
 
 int kv_cas(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length,
 	unsigned long long* version) {
-	if (key == nullptr || (value == nullptr && value_length > 0) || version == nullptr) return KV_INVALID;
+	if (key == nullptr || (value == nullptr && value_length > 0) || version == nullptr)
+		return refuse(kv_handle, "kv_cas: key, value or version is NULL");
 	return on(kv_handle, [&](Handle& handle) {
 		return handle.set_if(text_at(key, key_length), bytes_at(value, value_length), *version);
 	});
 }
 
 int kv_del_if(void* kv_handle, const void* key, size_t key_length, unsigned long long* version) {
-	if (key == nullptr || version == nullptr) return KV_INVALID;
+	if (key == nullptr || version == nullptr) return refuse(kv_handle, "kv_del_if: key or version is NULL");
 	return on(kv_handle, [&](Handle& handle) { return handle.remove_if(text_at(key, key_length), *version); });
 }
 
 int kv_delete(void* kv_handle, const char* key) {
-	if (key == nullptr) return KV_INVALID;
+	if (key == nullptr) return refuse(kv_handle, "kv_delete: key is NULL");
 	return on(kv_handle, [&](Handle& handle) { return handle.remove(text_at(key)); });
 }
 
 int kv_deleten(void* kv_handle, const void* key, size_t key_length) {
-	if (key == nullptr) return KV_INVALID;
+	if (key == nullptr) return refuse(kv_handle, "kv_deleten: key is NULL");
 	return on(kv_handle, [&](Handle& handle) { return handle.remove(text_at(key, key_length)); });
 }
 
 int kv_set_async(void* kv_handle, const char* key, const char* value) {
-	if (key == nullptr || value == nullptr) return KV_INVALID;
+	if (key == nullptr || value == nullptr) return refuse(kv_handle, "kv_set_async: key or value is NULL");
 	return on(kv_handle, [&](Handle& handle) { return handle.set_async(text_at(key), bytes_of(text_at(value))); });
 }
 
 int kv_setn_async(void* kv_handle, const void* key, size_t key_length, const void* value, size_t value_length) {
-	if (key == nullptr || (value == nullptr && value_length > 0)) return KV_INVALID;
+	if (key == nullptr || (value == nullptr && value_length > 0))
+		return refuse(kv_handle, "kv_setn_async: key or value is NULL");
 	return on(kv_handle,
 		[&](Handle& handle) { return handle.set_async(text_at(key, key_length), bytes_at(value, value_length)); });
 }
@@ -175,7 +188,8 @@ int kv_submit(void* kv_handle, kv_op* ops, int n) {
 }
 
 int kv_wait(void* kv_handle, kv_op** done, int max, int min, int timeout_ms) {
-	if (max < 0 || min < 0 || (done == nullptr && max > 0)) return KV_INVALID;
+	if (max < 0 || min < 0 || (done == nullptr && max > 0))
+		return refuse(kv_handle, "kv_wait: max or min is negative, or done is NULL");
 	return on(kv_handle, [&](Handle& handle) { return handle.wait(done, max, min, timeout_ms); });
 }
 
@@ -201,7 +215,7 @@ int kv_fd(void* kv_handle) {
 int kv_scan(void* kv_handle, kv_cursor* cursor, const void* prefix, size_t prefix_length, size_t keys_max,
 	kv_key** keys, size_t* count) {
 	if (cursor == nullptr || keys == nullptr || count == nullptr || (prefix == nullptr && prefix_length > 0))
-		return KV_INVALID;
+		return refuse(kv_handle, "kv_scan: cursor, keys, count or prefix is NULL");
 	*keys = nullptr;
 	*count = 0;
 	const auto most = static_cast<std::uint32_t>(std::min<std::size_t>(keys_max, UINT32_MAX));
@@ -212,7 +226,8 @@ int kv_scan(void* kv_handle, kv_cursor* cursor, const void* prefix, size_t prefi
 }
 
 int kv_watch(void* kv_handle, const void* key, size_t key_length, unsigned flags, kv_watcher** watcher) {
-	if (watcher == nullptr || (key == nullptr && key_length > 0)) return KV_INVALID;
+	if (watcher == nullptr || (key == nullptr && key_length > 0))
+		return refuse(kv_handle, "kv_watch: watcher or key is NULL");
 	*watcher = nullptr;
 	return on(kv_handle, [&](Handle& handle) {
 		if ((flags & ~unsigned{KV_WATCH_PREFIX}) != 0)
@@ -223,12 +238,13 @@ int kv_watch(void* kv_handle, const void* key, size_t key_length, unsigned flags
 }
 
 int kv_next_events(kv_watcher* watcher, const kv_event** events, size_t* count, int timeout_ms) {
-	if (watcher == nullptr || events == nullptr || count == nullptr) return KV_INVALID;
+	if (watcher == nullptr || events == nullptr || count == nullptr)
+		return refuse(nullptr, "kv_next_events: watcher, events or count is NULL");
 	return on(watcher->handle, [&](Handle& handle) { return handle.next_events(*watcher, events, count, timeout_ms); });
 }
 
 int kv_unwatch(kv_watcher* watcher) {
-	if (watcher == nullptr) return KV_INVALID;
+	if (watcher == nullptr) return refuse(nullptr, "kv_unwatch: watcher is NULL");
 	return on(watcher->handle, [&](Handle& handle) {
 		handle.unwatch(*watcher);
 		return int{KV_OK};
@@ -278,7 +294,8 @@ const char* kv_strerror(int result) {
 }
 
 int kv_read_counters(void* kv_handle, kv_counters* counters) {
-	if (kv_handle == nullptr || counters == nullptr || counters->size < sizeof counters->size) return KV_INVALID;
+	if (kv_handle == nullptr || counters == nullptr || counters->size < sizeof counters->size)
+		return refuse(kv_handle, "kv_read_counters: counters is NULL, or its size is too small");
 	ClientCounters of;
 	kv_counters all{.size = counters->size};
 	for (const auto& lane : lanes_of(kv_handle).all()) {

@@ -71,6 +71,7 @@ static void errors(void *store)
 {
 	static char long_key[4098];
 	char *value = NULL;
+	void *nothing = NULL;
 	size_t length;
 	memset(long_key, 'k', sizeof long_key - 1);
 	EXPECT(kv_set(store, "", "value") == KV_EMPTY_KEY);
@@ -79,6 +80,12 @@ static void errors(void *store)
 	EXPECT(kv_setn(store, "key", 3, huge, (64u << 20) + 1) == KV_LONG_VALUE);
 	free(huge);
 	EXPECT(kv_set(NULL, "key", "value") == KV_INVALID && kv_set(store, NULL, "value") == KV_INVALID);
+	/* The reason was that of the failure before. */
+	EXPECT(kv_set(store, "", "v") == KV_EMPTY_KEY && kv_set(store, "key", NULL) == KV_INVALID);
+	EXPECT(strcmp(kv_last_error(store), "kv_set: key or value is NULL") == 0);
+	EXPECT(kv_wait(store, NULL, -1, 0, 0) == KV_INVALID && strstr(kv_last_error(store), "kv_wait: ") != NULL);
+	EXPECT(kv_open(NULL, &nothing) == KV_INVALID && strstr(kv_last_error(NULL), "kv_open: ") != NULL);
+	EXPECT(kv_fd(NULL) == KV_INVALID && strcmp(kv_last_error(NULL), "the handle is NULL") == 0);
 	EXPECT(kv_getn(store, "key", 3, NULL, &length) == KV_INVALID);
 	for (int result = KV_CHANGED; result >= KV_DISK; --result) EXPECT(strlen(kv_strerror(result)) > 0);
 	EXPECT(kv_set(store, "key", "the handle still works") == KV_OK);

@@ -319,7 +319,8 @@ struct kv_options {
 VERBENA_KV_API int kv_open_with(char* servername, const struct kv_options* options, void** kv_handle);
 
 /* One sentence about the last call on this handle that failed, in any thread; with NULL, about this
- * thread's last kv_open(). Valid until this thread calls kv_last_error() or kv_open() again. */
+ * thread's last kv_open() or call without a handle. Valid until this thread calls kv_last_error()
+ * or kv_open() again. */
 VERBENA_KV_API const char* kv_last_error(void* kv_handle);
 /* One sentence about a result code; a constant. */
 VERBENA_KV_API const char* kv_strerror(int result);
