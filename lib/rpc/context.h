@@ -119,6 +119,7 @@ public:
 	~AsyncCall();
 
 	context_info_t& info() { return info_; }
+	std::uint32_t sequence() const { return info_.get_request_id(); }
 	IoThread& home() const { return home_; }
 	ServerConnection& connection() const { return *connection_; }
 	// Has the connection's thread send the response. Only the first answer() has an effect.
@@ -131,7 +132,7 @@ public:
 
 private:
 	friend class ServerConnection;
-	friend class CallTable;
+	template <class Call> friend class CallTable;
 	AsyncCall(
 		std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived);
 	// The caller no longer waits: marks the call as cancelled, and ends its stream.

@@ -97,6 +97,7 @@ public:
 	FrameReader(std::span<const std::byte> message, const FrameLimits& limits) : rest_(message), limits_(limits) {}
 
 	bool done() const { return rest_.empty(); }
+	std::size_t left() const { return rest_.size(); }  // bytes that are not read yet
 	// To be called while !done().
 	std::expected<Frame, FrameFault> next();
 

@@ -9,6 +9,9 @@ using async::Task;
 thread_local context_info_t* running = nullptr;
 
 constexpr Nanoseconds pause_without_memory = 5'000'000;
+// The bytes of one message that are read before other connections have a turn. Each frame counts as
+// 256 bytes more, so that these are about a thousand frames without a body.
+constexpr std::size_t bytes_a_turn = 256 << 10, bytes_of_frame = 256;
 
 }  // namespace
 
@@ -120,13 +123,24 @@ Task<void> ServerConnection::serve() {
 		Arrived arrived(std::move(*message), home_);
 		ServerCounters::add(counters_.messages_received);
 		FrameReader reader(arrived.bytes(), limits_.frame);
+		std::size_t work = 0;
 		while (!reader.done() && !closed_) {
 			// One message may hold millions of frames, so the limits are checked for each. A call
 			// that ends and progress of the outbox each resume this coroutine.
-			if (may_read()) read(reader, arrived);
-			else if (outbox_.crowded()) co_await outbox_.until_progress();
-			else if (!may_use_memory()) co_await until_memory();
-			else co_await async::Park(waiting_for_limits_);
+			if (work >= bytes_a_turn) {
+				work = 0;
+				co_await async::NextTurn(home_.loop());
+			} else if (may_read()) {
+				const std::size_t before = reader.left();
+				read(reader, arrived);
+				work += bytes_of_frame + before - reader.left();
+			} else if (outbox_.crowded()) {
+				co_await outbox_.until_progress();
+			} else if (!may_use_memory()) {
+				co_await until_memory();
+			} else {
+				co_await async::Park(waiting_for_limits_);
+			}
 		}
 		count_sent();
 	}

@@ -146,7 +146,7 @@ private:
 	Unpacker unpacker_;
 	HeldBytes held_;  // by unanswered calls and by streams
 	std::size_t held_by_streams_ = 0;
-	CallTable calls_;
+	CallTable<AsyncCall> calls_;
 	std::size_t streams_ = 0;  // the number of calls in calls_ that have a stream
 	// serve(), while in_flight_max calls are unanswered.
 	async::List<async::Waiter> waiting_for_limits_;

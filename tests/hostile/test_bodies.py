@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that are small on the wire and large in memory, from clients that are not authenticated.
+"""Messages that could cost the server more than their bytes, from unauthenticated clients.
 
 While a client attacks, another one makes calls, and the server's memory is measured.
 """
@@ -30,14 +30,15 @@ BODY = 16 * MIB  # the largest body that the server accepts by default
 MESSAGE_TOO_LARGE = 14
 SLACK = 24 * MIB  # for the allocator, and for the client beside the attack
 LATENCY_MAX_S = 2.0
+LIMIT_S = 60.0  # then the server is killed, which ends what waits for it
 
 
 class Server:
     """rpc_test_server with the default limits, over TCP in plain text."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int) -> None:
         self.process = subprocess.Popen(
-            [BUILD / "bench" / "rpc_test_server", "2", "tcp-wide"],
+            [BUILD / "bench" / "rpc_test_server", str(threads), "tcp-wide"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -53,12 +54,30 @@ class Server:
         return memory(self.process.pid, "VmHWM")
 
 
+@contextlib.contextmanager
+def serving(threads: int) -> Iterator[Server]:
+    running = Server(threads)
+    limit = threading.Timer(LIMIT_S, running.process.kill)
+    limit.start()
+    try:
+        yield running
+    finally:
+        limit.cancel()
+        running.process.kill()
+        running.process.wait(20)
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
-    running = Server()
-    yield running
-    running.process.kill()
-    running.process.wait(20)
+    with serving(2) as running:
+        yield running
+
+
+@pytest.fixture
+def one_thread() -> Iterator[Server]:
+    """A server whose connections share one thread."""
+    with serving(1) as running:
+        yield running
 
 
 @contextlib.contextmanager
@@ -182,3 +201,16 @@ def test_messages_that_claim_64_mib_and_send_a_part_cost_that_part(server: Serve
         assert descriptors(server.process.pid) <= files + callers + 2
         for channel in channels:
             channel.close()
+
+
+def test_calls_whose_numbers_a_client_chooses_do_not_hold_up_the_clients_of_its_thread(one_thread: Server) -> None:
+    """Multiples of 2^16 were in one list of the table of calls, which each cancel walked."""
+    calls, cancels = 20_000, 300_000
+    request = function_id("rpc_test::until_cancelled")
+    with (
+        neighbour(one_thread),
+        contextlib.closing(TcpChannel("127.0.0.1", one_thread.port, 30.0, None)) as channel,
+    ):
+        channel.send(b"".join(frame.encode(frame.REQUEST, number << 16, request) for number in range(1, calls)))
+        channel.send(frame.encode(frame.CANCEL, 0) * cancels + frame.encode(frame.PING, 1))
+        assert frame.decode(channel.receive())[0].kind == frame.PONG
