@@ -37,8 +37,8 @@ public:
 	// The attachment of the request. The view dangles once the call is answered.
 	std::string_view get_request_attachment() const;
 	std::string release_request_attachment() const { return std::string(get_request_attachment()); }
-	// Sets the attachment of the response. A view is copied, unless it points into the request's
-	// attachment, whose message is then kept until the response is sent.
+	// Sets the attachment of the response. A view is copied, unless it is a large part of the
+	// request's message, which is then kept until the response is sent.
 	void set_response_attachment(std::string&& bytes) { response_ = {.bytes = {}, .owner = std::move(bytes)}; }
 	void set_response_attachment(std::string_view bytes);
 	void set_response_attachment(const char* text) { set_response_attachment(std::string_view(text)); }
@@ -85,7 +85,7 @@ private:
 	Nanoseconds deadline_;
 	std::span<const std::byte> attachment_;
 	Arrived* arrived_;       // see the constructor
-	MessageShare share_;     // keeps the message of a coroutine's or callback's call
+	MessageShare share_;     // keeps the message of a coroutine's or callback's call, unless copied
 	Attachment response_;
 	std::atomic<bool> cancelled_{false};
 	bool closes_ = false;
@@ -110,7 +110,8 @@ inline ContextInCoroutine get_context_in_coro() { return {}; }
 //
 // Threads: answer() is thread-safe. A call is made and destroyed on the connection's thread; any
 //   thread may release the last shared pointer.
-// Owns: a share of the request's message, and the frame of a handler that is a coroutine.
+// Owns: the bytes of the request, behind the object, or a share of its message if they are a large
+//   part of that; and the frame of a handler that is a coroutine.
 // Invariants: the caller gets exactly one response; the destructor sends an error if none was sent.
 class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
 public:
@@ -119,13 +120,14 @@ public:
 	~AsyncCall();
 
 	context_info_t& info() { return info_; }
+	std::span<const std::byte> body() const { return body_; }  // the request's arguments
 	std::uint32_t sequence() const { return info_.get_request_id(); }
 	IoThread& home() const { return home_; }
 	ServerConnection& connection() const { return *connection_; }
 	// Has the connection's thread send the response. Only the first answer() has an effect.
 	void answer(Buffer body);  // `body`: the packed result
 	void answer(const rpc_error& error);
-	// Counts bytes that the call takes until it ends, in addition to its message.
+	// Counts bytes that the call takes until it ends, in addition to the request.
 	void hold(std::size_t bytes);
 
 	std::coroutine_handle<> frame;  // the handler's coroutine until it has ended; else null
@@ -133,18 +135,28 @@ public:
 private:
 	friend class ServerConnection;
 	template <class Call> friend class CallTable;
-	AsyncCall(
-		std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived);
+	// The bytes behind the object, for the copy of the request.
+	struct Behind {
+		std::size_t bytes;
+	};
+	static void* operator new(std::size_t size, Behind behind) { return ::operator new(size + behind.bytes); }
+	static void operator delete(void* at, Behind) { ::operator delete(at); }
+	static void operator delete(void* at) { ::operator delete(at); }
+	AsyncCall(std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame);
+	void copy(const Frame& frame);  // to the bytes behind the object
+	void share(const Frame& frame, Arrived& arrived);
 	// The caller no longer waits: marks the call as cancelled, and ends its stream.
 	void give_up(const rpc_error& why);
 
 	std::shared_ptr<ServerConnection> connection_;
 	IoThread& home_;
 	context_info_t info_;
+	std::span<const std::byte> body_;
 	std::shared_ptr<StreamEnd> stream_;  // null for a function without a stream
 	AsyncCall* next_ = nullptr;  // the next call in a bucket of the connection's CallTable
 	bool listed_ = false;        // this call is in the CallTable
-	std::size_t held_ = 0;       // bytes of its message and arguments, counted by the connection
+	// Bytes that the call takes with its request and arguments, counted by the connection.
+	std::size_t held_ = 0;
 	std::atomic<bool> answered_{false};
 };
 

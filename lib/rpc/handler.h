@@ -137,13 +137,12 @@ template <auto f> void invoke_plain(Incoming& incoming) {
 	}
 }
 
-// The other kinds have an AsyncCall, which keeps the message. Their arguments are read from the
+// The other kinds have an AsyncCall, which keeps the request. Their arguments are read from the
 // bytes that it keeps, as their views must outlive this function.
 template <auto f> void invoke_coroutine(Incoming& incoming) {
 	auto call = incoming.connection.begin_call(incoming);
 	typename Function<f>::Arguments arguments;
-	if (!unpack_arguments(incoming.unpacker, incoming.arrived.kept(incoming.frame.body), arguments))
-		return call->answer(wrong_arguments(incoming));
+	if (!unpack_arguments(incoming.unpacker, call->body(), arguments)) return call->answer(wrong_arguments(incoming));
 	call->hold(incoming.unpacker.cost());
 	const Running running(call->info());
 	run_coroutine<f>(std::move(call), incoming.object, std::move(arguments));
@@ -152,8 +151,7 @@ template <auto f> void invoke_coroutine(Incoming& incoming) {
 template <auto f> void invoke_stream(Incoming& incoming) {
 	auto call = incoming.connection.begin_call(incoming);
 	typename Function<f>::Arguments arguments;
-	if (!unpack_arguments(incoming.unpacker, incoming.arrived.kept(incoming.frame.body), arguments))
-		return call->answer(wrong_arguments(incoming));
+	if (!unpack_arguments(incoming.unpacker, call->body(), arguments)) return call->answer(wrong_arguments(incoming));
 	call->hold(incoming.unpacker.cost());
 	stream<typename Function<f>::In, typename Function<f>::Out> items(incoming.connection.begin_stream(*call));
 	const Running running(call->info());
@@ -163,8 +161,7 @@ template <auto f> void invoke_stream(Incoming& incoming) {
 template <auto f> void invoke_callback(Incoming& incoming) {
 	auto call = incoming.connection.begin_call(incoming);
 	typename Function<f>::Arguments arguments;
-	if (!unpack_arguments(incoming.unpacker, incoming.arrived.kept(incoming.frame.body), arguments))
-		return call->answer(wrong_arguments(incoming));
+	if (!unpack_arguments(incoming.unpacker, call->body(), arguments)) return call->answer(wrong_arguments(incoming));
 	call->hold(incoming.unpacker.cost());
 	const Running running(call->info());
 	try {

@@ -7,10 +7,17 @@
 
 #include "lib/rpc/testing/functions.h"
 #include "lib/rpc/testing/identity.h"
+#include "lib/rpc/testing/raw_client.h"
 #include "lib/rpc/testing/server_process.h"
 
 namespace verbena::rpc {
 namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SKIP_UNDER_SANITIZERS() GTEST_SKIP() << "the sanitizer's own memory is counted with it"
+#else
+#define SKIP_UNDER_SANITIZERS() static_cast<void>(0)
+#endif
 
 std::uint64_t resident_kib(pid_t process) {
 	std::ifstream status("/proc/" + std::to_string(process) + "/status");
@@ -32,9 +39,7 @@ Lazy<std::string> connect_one(Client& client, std::string address) {
 // VERBENA_TEST_CONNECTIONS sets another number than 1,000. 10,000 take one to two minutes, more
 // than a test may, and run by `make slow`.
 TEST(ServerMemory, AThousandIdleConnectionsStayWithin64MiB) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	GTEST_SKIP() << "the sanitizer's own memory is counted with it";
-#endif
+	SKIP_UNDER_SANITIZERS();
 	const rpc_test::Identity identity;
 	const char* const wanted = std::getenv("VERBENA_TEST_CONNECTIONS");
 	const std::size_t count = wanted != nullptr ? std::strtoul(wanted, nullptr, 10) : 1000;
@@ -92,6 +97,48 @@ TEST(ServerMemory, WithWatermarkCloseOnlyTheGreedyConnectionIsClosed) {
 	EXPECT_LT(syncAwait(send_too_much(greedy)), 8u);
 	EXPECT_TRUE(greedy.has_closed());
 	EXPECT_EQ(syncAwait(modest.call<rpc_test::add>(1, 2)).value(), 3);
+}
+
+// Returns a message of the frame and `mib` MiB of items behind it, which the server ignores,
+// because there is no such stream.
+Buffer with_ignored_items(Buffer frame, int mib) {
+	const Buffer item = rpc_test::frame_bytes({.kind = FrameKind::item, .sequence = 0xffffff00}, 1 << 20);
+	for (int i = 0; i < mib; ++i) rpc_test::append(frame, item);
+	return frame;
+}
+
+TEST(ServerMemory, ACallDoesNotKeepTheMessageOfWhichItIsASmallPart) {
+	SKIP_UNDER_SANITIZERS();
+	const rpc_test::Identity identity;
+	rpc_test::ServerProcess server("1", "tcp");
+	rpc_test::RawClient client(server.address());
+	const std::uint64_t before = resident_kib(server.pid());
+	constexpr std::uint32_t calls = 24;
+	for (std::uint32_t i = 0; i < calls; ++i)
+		ASSERT_TRUE(client.send(with_ignored_items(
+			rpc_test::frame_bytes(
+				{.kind = FrameKind::request, .sequence = i, .function = Function<rpc_test::until_cancelled>::id}),
+			8)));
+	ASSERT_TRUE(client.send(rpc_test::frame_bytes({.kind = FrameKind::ping})));
+	EXPECT_EQ(client.receive(1), 1u) << "everything was read, and no call was answered";
+	EXPECT_LT(resident_kib(server.pid()), before + (64 << 10)) << calls << " messages of 8 MiB";
+}
+
+TEST(ServerMemory, AnUnsentResponseDoesNotKeepTheMessageOfWhichItIsASmallPart) {
+	SKIP_UNDER_SANITIZERS();
+	const rpc_test::Identity identity;
+	rpc_test::ServerProcess server("1", "tcp");
+	rpc_test::RawClient client(server.address());
+	const std::uint64_t before = resident_kib(server.pid());
+	constexpr std::uint32_t calls = 60, size = 512 << 10;
+	Buffer request = rpc_test::frame_bytes(
+		{.kind = FrameKind::request, .function = Function<rpc_test::attachment_back>::id, .attachment_length = size});
+	request.resize(request.size() + size);
+	const Buffer message = with_ignored_items(request, 7);
+	for (std::uint32_t i = 0; i < calls; ++i) ASSERT_TRUE(client.send(message));
+	// Nothing was received yet: some responses are in the kernel, and the others in the server.
+	EXPECT_LT(resident_kib(server.pid()), before + (96 << 10)) << "30 MiB of responses to 450 MiB";
+	EXPECT_EQ(client.receive(calls), std::size_t{calls});
 }
 
 // Sends a registered attachment of `size` bytes to the server and back, and a small call right

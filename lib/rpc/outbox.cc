@@ -56,6 +56,10 @@ std::uint64_t Outbox::finish(FrameDraft& draft, Attachment attachment) {
 		return 0;
 	}
 	++counters_.large;
+	// Only the attachment's bytes are counted, so it does not keep a message that is much longer.
+	if (const auto* const share = std::get_if<MessageShare>(&attachment.owner);
+		share != nullptr && worth_copying(attachment.bytes.size(), share->size()))
+		attachment.owner = std::string(reinterpret_cast<const char*>(attachment.bytes.data()), attachment.bytes.size());
 	push(std::exchange(open_, take_spare()), std::move(attachment));
 	const std::uint64_t number = next_number_ - 1;
 	pump();

@@ -35,9 +35,9 @@ std::string_view context_info_t::get_request_attachment() const {
 
 void context_info_t::set_response_attachment(std::string_view bytes) {
 	const auto span = std::as_bytes(std::span(bytes));
-	const bool points_into_request = !bytes.empty() && span.data() >= attachment_.data() &&
-		span.data() + span.size() <= attachment_.data() + attachment_.size();
-	if (!points_into_request) return set_response_attachment(std::string(bytes));
+	const bool points_into_message = (arrived_ != nullptr || share_) && !bytes.empty() &&
+		span.data() >= attachment_.data() && span.data() + span.size() <= attachment_.data() + attachment_.size();
+	if (!points_into_message) return set_response_attachment(std::string(bytes));
 	if (arrived_ != nullptr) {
 		MessageShare share = arrived_->share();
 		response_ = {.bytes = arrived_->kept(span), .owner = std::move(share)};
@@ -56,17 +56,33 @@ std::string_view context_info_t::get_transport() const { return connection_->pat
 std::any& context_info_t::tag() { return connection_->tag(); }
 channel::MemoryPool* context_info_t::memory() const { return connection_->memory(); }
 
-AsyncCall::AsyncCall(
-	std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived)
-	: connection_(std::move(connection)), home_(connection_->home()), info_(*connection_, function, frame, nullptr) {
+AsyncCall::AsyncCall(std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame)
+	: connection_(std::move(connection)), home_(connection_->home()), info_(*connection_, function, frame, nullptr) {}
+
+void AsyncCall::copy(const Frame& frame) {
+	auto* const bytes = reinterpret_cast<std::byte*>(this + 1);
+	std::byte* const end = std::ranges::copy(frame.body, bytes).out;
+	body_ = {bytes, end};
+	info_.attachment_ = {end, std::ranges::copy(frame.attachment, end).out};
+}
+
+void AsyncCall::share(const Frame& frame, Arrived& arrived) {
 	info_.share_ = arrived.share();
+	body_ = arrived.kept(frame.body);
 	info_.attachment_ = arrived.kept(frame.attachment);
 }
 
 std::shared_ptr<AsyncCall> AsyncCall::make(
 	std::shared_ptr<ServerConnection> connection, std::string_view function, const Frame& frame, Arrived& arrived) {
 	const auto at_home = [](AsyncCall* call) { call->home_.run([call] { delete call; }); };
-	return {new AsyncCall(std::move(connection), function, frame, arrived), at_home};
+	const std::size_t size = frame.body.size() + frame.attachment.size(), whole = arrived.bytes().size();
+	const bool copies = worth_copying(size, whole);
+	const Behind behind{copies ? size : 0};
+	std::shared_ptr<AsyncCall> call(new (behind) AsyncCall(std::move(connection), function, frame), at_home);
+	if (copies) call->copy(frame);
+	else call->share(frame, arrived);
+	call->hold(sizeof(AsyncCall) + (copies ? size : whole));
+	return call;
 }
 
 AsyncCall::~AsyncCall() {
@@ -265,7 +281,6 @@ void ServerConnection::respond(context_info_t& info, const rpc_error& error) {
 std::shared_ptr<AsyncCall> ServerConnection::begin_call(Incoming& incoming) {
 	auto call = AsyncCall::make(shared_from_this(), incoming.function, incoming.frame, incoming.arrived);
 	calls_.add(*call);
-	call->hold(incoming.frame.body.size() + incoming.frame.attachment.size());
 	return call;
 }
 

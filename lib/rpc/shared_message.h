@@ -22,6 +22,10 @@
 
 namespace verbena::rpc {
 
+// Whether an object that needs `part` bytes of a message of `whole` bytes should copy them: to keep
+// the message would take more than twice their memory, or they are few.
+constexpr bool worth_copying(std::size_t part, std::size_t whole) { return part <= 4096 || 2 * part < whole; }
+
 // A counted reference to the bytes of a message; null by default.
 class MessageShare {
 public:
@@ -39,12 +43,14 @@ public:
 		held_->home.run([held = held_] { delete held; });
 	}
 	explicit operator bool() const { return held_ != nullptr; }
+	std::size_t size() const { return held_ != nullptr ? held_->size : 0; }  // bytes that it keeps
 
 private:
 	friend class Arrived;
 	struct Held {
 		channel::Message message;
 		std::unique_ptr<std::byte[]> copy;  // the bytes of a small message, instead of `message`
+		std::size_t size;
 		IoThread& home;
 		std::atomic<int> holders;
 	};
@@ -69,9 +75,9 @@ public:
 			auto copy = std::make_unique_for_overwrite<std::byte[]>(bytes_.size());
 			std::ranges::copy(bytes_, copy.get());
 			kept_ = copy.get();
-			shared_ = MessageShare(new MessageShare::Held{{}, std::move(copy), home_, 1});
+			shared_ = MessageShare(new MessageShare::Held{{}, std::move(copy), bytes_.size(), home_, 1});
 		} else {
-			shared_ = MessageShare(new MessageShare::Held{std::move(message_), {}, home_, 1});
+			shared_ = MessageShare(new MessageShare::Held{std::move(message_), {}, bytes_.size(), home_, 1});
 		}
 		return shared_;
 	}

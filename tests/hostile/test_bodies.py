@@ -188,6 +188,21 @@ def test_calls_that_wait_hold_no_more_than_the_connections_budget(server: Server
         assert held < 2 * 64 * MIB + SLACK, f"{held / MIB:.0f} MiB"
 
 
+def test_a_small_call_that_waits_does_not_keep_the_long_message_it_came_in(server: Server) -> None:
+    """The rest of each message are items of a stream that does not exist."""
+    calls, ignored = 8, frame.encode(frame.ITEM, 0xFFFFFF00, 0, b"x" * (15 * MIB)) * 4
+    request = function_id("rpc_test::until_cancelled")
+    with neighbour(server):
+        before = server.memory()
+        with contextlib.closing(TcpChannel("127.0.0.1", server.port, 30.0, None)) as channel:
+            for number in range(1, calls + 1):
+                channel.send(frame.encode(frame.REQUEST, number, request) + ignored)
+            channel.send(frame.encode(frame.PING, 1))
+            assert frame.decode(channel.receive())[0].kind == frame.PONG
+            held = server.memory() - before
+        assert held < 64 * MIB + SLACK, f"{held / MIB:.0f} MiB"
+
+
 def test_messages_that_claim_64_mib_and_send_a_part_cost_that_part(server: Server) -> None:
     callers, part = 50, 4096
     with neighbour(server):
