@@ -30,21 +30,27 @@ bool can_receive(const QueuePair& qp) {
 
 }  // namespace
 
-bool ChannelAdapter::attach_multicast(const wire::Gid& group, QueuePair& qp) {
-	if (std::ranges::find(multicast_, std::pair(group, &qp)) != multicast_.end()) return false;
-	multicast_.emplace_back(group, &qp);
+bool ChannelAdapter::attach_multicast(const MulticastMember& added) {
+	for (const MulticastMember& member : multicast_)
+		if (member.group == added.group && member.qp == added.qp) return false;
+	multicast_.push_back(added);
 	return true;
 }
 
-bool ChannelAdapter::detach_multicast(const wire::Gid& group, QueuePair& qp) {
-	return std::erase(multicast_, std::pair(group, &qp)) != 0;
+bool ChannelAdapter::detach_multicast(const wire::Gid& group, const QueuePair& qp) {
+	return std::erase_if(multicast_,
+			   [&](const MulticastMember& member) { return member.group == group && member.qp == &qp; }) != 0;
+}
+
+bool ChannelAdapter::is_multicast_member(const QueuePair& qp) const {
+	return std::ranges::find(multicast_, &qp, &MulticastMember::qp) != multicast_.end();
 }
 
 void ChannelAdapter::handle_multicast(
 	const wire::Slot& slot, const std::byte* payload, const wire::AddressPair& addresses) {
 	bool any = false;
 	for (std::size_t i = 0; i < multicast_.size(); ++i) {
-		const auto& [group, qp] = multicast_[i];
+		const auto& [group, qp, interface_index] = multicast_[i];
 		if (std::memcmp(group.data(), addresses.destination, group.size()) != 0 || !can_receive(*qp)) continue;
 		any = true;
 		// A datagram is not delivered back to the queue pair that sent it.

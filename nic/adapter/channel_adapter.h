@@ -71,6 +71,14 @@ struct QpChange {
 	bool sqd_notify = false;  // raise sq_drained when the requests that were begun have completed
 };
 
+// A queue pair that is attached to a multicast group. The adapter does not use the interface, on
+// which the host is a member of the group.
+struct MulticastMember {
+	wire::Gid group;
+	transport::QueuePair* qp = nullptr;
+	std::uint32_t interface_index = 0;
+};
+
 // The Communication Manager's way to a peer through this outlet. Null: no process has the service
 // yet.
 inline cm::Route route_through(const wire::AddressPair& addresses, transport::Outlet* outlet) {
@@ -101,15 +109,18 @@ public:
 	// Returns false, and changes nothing, if IBA 11.2.4.2 forbids the transition or an attribute,
 	// or if the queue pair is not in change.current_state.
 	bool modify_qp(transport::QueuePair&, const QpChange&);
-	// Frees the queue pair in any state, without completions; the reference dangles afterwards.
+	// Frees the queue pair in any state, without completions; the reference dangles afterwards. It
+	// must not be a member of a multicast group.
 	void destroy_qp(transport::QueuePair&);
 	// Sends posted work requests as far as the window and the outlet's room allow.
 	void transmit(transport::QueuePair& qp);
 	// After attach_multicast(), datagrams to the group reach this queue pair too, until
 	// detach_multicast() (ibv_attach_mcast(3)). False: the queue pair was attached already, or, for
 	// detach_multicast(), it was not attached.
-	bool attach_multicast(const wire::Gid& group, transport::QueuePair&);
-	bool detach_multicast(const wire::Gid& group, transport::QueuePair&);
+	bool attach_multicast(const MulticastMember&);
+	bool detach_multicast(const wire::Gid& group, const transport::QueuePair&);
+	const std::vector<MulticastMember>& multicast_members() const { return multicast_; }
+	bool is_multicast_member(const transport::QueuePair&) const;
 
 	// A pass
 
@@ -180,7 +191,7 @@ private:
 	transport::Context context_;
 	QpTable table_;
 	cm::ConnectionManager connections_;
-	std::vector<std::pair<wire::Gid, transport::QueuePair*>> multicast_;
+	std::vector<MulticastMember> multicast_;
 	std::uint32_t created_ = 0;  // queue pairs so far
 };
 

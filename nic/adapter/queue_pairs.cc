@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/check.h"
 #include "nic/adapter/channel_adapter.h"
 #include "nic/transport/answers.h"
 #include "nic/transport/direct.h"
@@ -187,7 +188,7 @@ void ChannelAdapter::change_state(QueuePair& qp, QpState to, bool sqd_notify) {
 }
 
 void ChannelAdapter::destroy_qp(QueuePair& qp) {
-	std::erase_if(multicast_, [&](const auto& member) { return member.second == &qp; });
+	check(!is_multicast_member(qp), "a queue pair leaves its multicast groups before it is destroyed");
 	context_.rights.withdraw_queue_pair(qp.qpn);
 	forget(qp);
 	table_.destroy(qp);

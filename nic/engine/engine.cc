@@ -247,32 +247,6 @@ std::expected<void, int> Engine::prepare_connections() {
 	});
 }
 
-std::expected<void, int> Engine::attach_multicast(
-	QueuePair& qp, const wire::Gid& group, std::uint32_t interface_index) {
-	return control([&](adapter::ChannelAdapter& adapter) -> std::expected<void, int> {
-		if (abandoned_) return std::unexpected(EIO);
-		if (!adapter.attach_multicast(group, qp)) return std::unexpected(EINVAL);
-		int error = 0;
-		try {
-			error = remotes_.join(group, interface_index);
-		} catch (const std::bad_alloc&) {
-			error = ENOMEM;
-		}
-		if (error == 0) return {};
-		adapter.detach_multicast(group, qp);
-		return std::unexpected(error);
-	});
-}
-
-std::expected<void, int> Engine::detach_multicast(
-	QueuePair& qp, const wire::Gid& group, std::uint32_t interface_index) {
-	return control([&](adapter::ChannelAdapter& adapter) -> std::expected<void, int> {
-		if (!adapter.detach_multicast(group, qp)) return std::unexpected(EINVAL);
-		remotes_.leave(group, interface_index);
-		return {};
-	});
-}
-
 std::expected<void, int> Engine::listen_udp() {
 	if (abandoned_) return {};
 	int unreachable = 0;

@@ -138,12 +138,14 @@ public:
 	void release_service(cm::ServiceId);
 	// Before the first connection: claims numbers that name connections, and listens to UDP.
 	std::expected<void, int> prepare_connections();
-	// Datagrams to the group that arrive on the interface reach the QP. EINVAL: they already did,
-	// or, for detach, did not; other errno values of socket calls.
+	// Datagrams to the group that arrive on the interface reach the QP. A QP that is attached stays
+	// so. An errno value of a socket call.
 	std::expected<void, int> attach_multicast(
 		transport::QueuePair&, const wire::Gid& group, std::uint32_t interface_index);
-	std::expected<void, int> detach_multicast(
-		transport::QueuePair&, const wire::Gid& group, std::uint32_t interface_index);
+	// EINVAL: the QP is not attached to the group.
+	std::expected<void, int> detach_multicast(transport::QueuePair&, const wire::Gid& group);
+	// Detaches the QPs for which `ends` is true from all groups.
+	void leave_groups(const std::function<bool(const transport::QueuePair&)>& ends);
 
 	// A QP, with a new block of numbers if the last one is used up. ENOMEM, or an error of
 	// claim_block().

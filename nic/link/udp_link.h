@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "nic/link/icmp_errors.h"
+#include "nic/link/memberships.h"
 #include "nic/link/udp_socket.h"
 #include "nic/wire/ip_habit.h"
 #include "nic/wire/packet.h"
@@ -168,14 +169,13 @@ public:
 	static constexpr std::size_t steered_max = 1024;
 
 	// Start and stop receiving datagrams to this multicast group on this interface. Both return 0
-	// or an errno.
+	// or an errno. Each join() is followed by its leave() before the next one of the same group.
 	int join(const wire::Gid& group, std::uint32_t interface_index);
 	int leave(const wire::Gid& group, std::uint32_t interface_index);
 
 	const UdpCounters& counters() const { return counters_; }
 
 private:
-	int change_membership(const wire::Gid& group, std::uint32_t interface_index, bool member);
 	// A socket that receives: packets, or, as the management socket, only refusals.
 	struct Receiver {
 		int fd = -1;
@@ -226,6 +226,7 @@ private:
 	std::uint64_t receives_ = 0;  // calls of receive()
 	std::vector<std::unique_ptr<Receiver>> steered_;
 	std::array<Sockets, 2> sockets_;
+	Memberships memberships_;
 	std::vector<Refusal> refusals_;
 	UnreachableHosts unreachable_;
 	std::unique_ptr<ReceiveBuffers> buffers_;

@@ -2,7 +2,6 @@
 // UdpLink: its sockets come, go and change; udp_link.cc sends and receives.
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/epoll.h>
@@ -131,30 +130,12 @@ bool UdpLink::evict() {
 }
 
 int UdpLink::join(const wire::Gid& group, std::uint32_t interface_index) {
-	return change_membership(group, interface_index, true);
+	const Sockets& s = at(wire::is_ipv4_mapped(group) ? Family::ipv4 : Family::ipv6);
+	return s.receiver.fd < 0 ? s.error : memberships_.join(s.receiver.fd, group, interface_index);
 }
 int UdpLink::leave(const wire::Gid& group, std::uint32_t interface_index) {
-	return change_membership(group, interface_index, false);
-}
-
-int UdpLink::change_membership(const wire::Gid& group, std::uint32_t interface_index, bool member) {
-	const bool ipv4 = wire::is_ipv4_mapped(group);
-	const int fd = at(ipv4 ? Family::ipv4 : Family::ipv6).receiver.fd;
-	if (fd < 0) return at(ipv4 ? Family::ipv4 : Family::ipv6).error;
-	int result;
-	if (ipv4) {
-		ip_mreqn request{};
-		std::memcpy(&request.imr_multiaddr, group.data() + 12, 4);
-		request.imr_ifindex = static_cast<int>(interface_index);
-		result = setsockopt(fd, IPPROTO_IP, member ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, &request, sizeof request);
-	} else {
-		ipv6_mreq request{};
-		std::memcpy(&request.ipv6mr_multiaddr, group.data(), 16);
-		request.ipv6mr_interface = interface_index;
-		result = setsockopt(fd, IPPROTO_IPV6, member ? IPV6_JOIN_GROUP : IPV6_LEAVE_GROUP, &request, sizeof request);
-	}
-	// EADDRINUSE: this socket is a member already.
-	return result == 0 || (member && errno == EADDRINUSE) ? 0 : errno;
+	const Sockets& s = at(wire::is_ipv4_mapped(group) ? Family::ipv4 : Family::ipv6);
+	return s.receiver.fd < 0 ? s.error : memberships_.leave(s.receiver.fd, group, interface_index);
 }
 
 }  // namespace verbena::link

@@ -67,6 +67,10 @@ void Book::refused_destroy(Handle handle, Site site) {
 	const auto found = objects_.find(handle);
 	if (found == objects_.end()) return;
 	found->second.refused = site;
+	if (found->second.kind == Kind::qp) {
+		found->second.user = "multicast group";
+		return;
+	}
 	for (const auto& [other, object] : objects_) {
 		if (std::ranges::find(object.uses, handle) == object.uses.end()) continue;
 		found->second.user = name_of(object.kind);

@@ -103,6 +103,14 @@ ibv_ah* redirected_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
 		[](int) -> ibv_ah* { return nullptr; });
 }
 
+// rdma_destroy_qp ignores the result and forgets the queue pair. So EBUSY, for a queue pair that is
+// attached to a multicast group, would leave it and the membership of the host behind.
+int redirected_destroy_qp(ibv_qp* qp) {
+	const Host& host = the_kernel.load(std::memory_order_acquire)->host();
+	engine::bounded("ibv_destroy_qp", [&] { return host.leave_groups(qp), 0; }, [](int error) { return error; });
+	return host.destroy_qp(qp);
+}
+
 const presence::Redirection redirections[] = {
 	{"open", reinterpret_cast<void*>(redirected_open)},
 	{"open64", reinterpret_cast<void*>(redirected_open)},
@@ -111,6 +119,7 @@ const presence::Redirection redirections[] = {
 	{"write", reinterpret_cast<void*>(redirected_write)},
 	{"close", reinterpret_cast<void*>(redirected_close)},
 	{"ibv_create_ah", reinterpret_cast<void*>(redirected_create_ah)},
+	{"ibv_destroy_qp", reinterpret_cast<void*>(redirected_destroy_qp)},
 };
 
 }  // namespace

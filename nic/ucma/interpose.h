@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The redirection of librdmacm's calls of open, fstat, write, close and ibv_create_ah to the
-// Kernel. It replaces the addresses in librdmacm's global offset table, so the calls of the program
-// and of other libraries stay as they are.
+// The redirection of librdmacm's calls of open, fstat, write, close, ibv_create_ah and
+// ibv_destroy_qp to the Kernel. It replaces the addresses in librdmacm's global offset table, so
+// the calls of the program and of other libraries stay as they are.
 //
 // Threads: any.
 #pragma once

@@ -44,6 +44,9 @@ struct Host {
 	std::vector<Device> (*devices)();  // the present ones; may make system calls
 	bool (*is_local)(const wire::Gid&);  // true for an address of this host; may make system calls
 	ibv_ah* (*create_ah)(ibv_pd*, ibv_ah_attr*);  // replaces ibv_create_ah for librdmacm
+	// Detaches the queue pair from its multicast groups. Precedes each destroy_qp() of librdmacm.
+	void (*leave_groups)(ibv_qp*);
+	int (*destroy_qp)(ibv_qp*);  // ibv_destroy_qp
 	void (*id_ends)(std::uint32_t qpn);  // the program destroys the id that was connected with it
 	ReadLimits reads;
 };

@@ -267,7 +267,7 @@ void Checks<modify_qp>::after(int error, ibv_qp* qp, ibv_qp_attr* attributes, in
 void Checks<destroy_qp>::before(ibv_qp* qp) {
 	destroys(qp);
 	const SoftQp& soft = SoftQp::of(qp);
-	if (!soft.qp) return;
+	if (!soft.qp || is_multicast_member(soft)) return;  // destroyed before, or about to be refused
 	const bool taken = soft.engine->control([&](adapter::ChannelAdapter&) { return soft.qp->receive != nullptr; });
 	tell([&](rules::Book& book) { book.destroys_queue_pair(qp, qp->srq && taken, site_here()); });
 	await_acknowledgements(Kind::qp, qp, soft.delivered.asynchronous, qp->events_completed);

@@ -143,10 +143,13 @@ int close_device(ibv_context* public_context) {
 		// The program left objects undestroyed. As in a kernel, their queue pairs end with the
 		// context, so that peers get no answer. The memory stays, because the program still has
 		// pointers to it.
+		const auto ends = [&](const transport::QueuePair& qp) {
+			return static_cast<const SoftQp*>(qp.cold->user)->public_qp.qp_base.context == public_context;
+		};
+		context.engine->leave_groups(ends);
 		context.engine->control([&](adapter::ChannelAdapter& adapter) {
 			adapter.queue_pairs().for_each([&](transport::QueuePair& qp) {
-				if (static_cast<SoftQp*>(qp.cold->user)->public_qp.qp_base.context != public_context) return;
-				adapter.modify_qp(qp, {.mask = transport::qp_state, .state = transport::QpState::reset});
+				if (ends(qp)) adapter.modify_qp(qp, {.mask = transport::qp_state, .state = transport::QpState::reset});
 			});
 			return 0;
 		});

@@ -253,6 +253,8 @@ int query_rt_values(ibv_context*, ibv_values_ex*);
 
 // Removes the completions of a queue pair that was destroyed or reset (ibv_destroy_qp(3)).
 void purge_completions(SoftQp&);
+// Whether the queue pair, which exists, is attached to a multicast group.
+bool is_multicast_member(const SoftQp&);
 
 // The attributes of a device and its port, for the queries and for nic/presence.
 void describe_device(const SoftDevice&, ibv_device_attr&);

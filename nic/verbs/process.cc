@@ -301,7 +301,7 @@ void serve_librdmacm(void* caller) {
 		const std::lock_guard lock(p.mutex);
 		if (!p.kernel)
 			p.kernel = std::make_unique<ucma::Kernel>(ucma::Host{process_engine, devices_for_rdma_cm, is_local_gid,
-				create_ah_for_librdmacm, note_id_end, read_limits()});
+				create_ah_for_librdmacm, leave_groups, ibv_destroy_qp, note_id_end, read_limits()});
 	}
 	ucma::redirect_if_librdmacm(caller, *p.kernel);
 }

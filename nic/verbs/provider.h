@@ -107,6 +107,9 @@ int query_ece(ibv_qp* qp, ibv_ece* ece);
 int set_ece(ibv_qp* qp, ibv_ece* ece);
 int attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
 int detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
+// Detaches the queue pair, which may be of a real device, from all groups. For librdmacm, which
+// ignores an EBUSY of ibv_destroy_qp and forgets the queue pair.
+void leave_groups(ibv_qp* qp);
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* attributes);
 int modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask);
 int query_srq(ibv_srq* srq, ibv_srq_attr* attributes);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
@@ -213,10 +214,14 @@ int destroy_qp(engine::BlockingCall& call, ibv_qp* public_qp) {
 	// Done before, if a thread was cancelled in the wait below.
 	if (sqp.qp) {
 		drain_doorbell(sqp);
-		sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
+		const bool destroyed = sqp.engine->control([&](adapter::ChannelAdapter& adapter) {
+			if (adapter.is_multicast_member(*sqp.qp)) return false;
 			adapter.destroy_qp(*std::exchange(sqp.qp, nullptr));
-			return 0;
+			return true;
 		});
+		if (!destroyed)
+			return log::refuse(EBUSY,
+				"ibv_destroy_qp: the queue pair is attached to a multicast group; detach it with ibv_detach_mcast");
 		if (public_qp->qp_type == IBV_QPT_RC) await_peers_of_queue_pair(*sqp.engine, public_qp->qp_num);
 		purge_completions(sqp);
 	}
@@ -243,29 +248,45 @@ int query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t) { return 0; }
 int query_ece(ibv_qp*, ibv_ece*) { return log::refuse(EOPNOTSUPP, "ibv_query_ece: this NIC has no ECE"); }
 int set_ece(ibv_qp*, ibv_ece*) { return log::refuse(EOPNOTSUPP, "ibv_set_ece: this NIC has no ECE"); }
 
+bool is_multicast_member(const SoftQp& sqp) {
+	return sqp.public_qp.qp_base.qp_type == IBV_QPT_UD &&
+		sqp.engine->control([&](adapter::ChannelAdapter& adapter) { return adapter.is_multicast_member(*sqp.qp); });
+}
+
+void leave_groups(ibv_qp* public_qp) {
+	if (!is_ours(public_qp->context) || public_qp->qp_type != IBV_QPT_UD) return;
+	const SoftQp& sqp = SoftQp::of(public_qp);
+	sqp.engine->leave_groups([&](const QueuePair& qp) { return &qp == sqp.qp; });
+}
+
 namespace {
 
-int change_group(ibv_qp* qp, const ibv_gid* gid, auto change) {
+// The group of the GID, or nothing, with the reason in the log.
+std::optional<wire::Gid> group_of(const char* call, const ibv_qp& qp, const ibv_gid& gid) {
 	wire::Gid group;
-	std::memcpy(group.data(), gid->raw, group.size());
-	if (qp->qp_type != IBV_QPT_UD || !wire::is_multicast(group))
-		return log::refuse(
-			EINVAL, "ibv_attach_mcast, ibv_detach_mcast: the queue pair is not UD, or the GID no multicast GID");
-	SoftQp& sqp = SoftQp::of(qp);
-	const auto changed = (sqp.engine->*change)(*sqp.qp, group, SoftContext::of(qp->context).device().interface_index);
-	return changed
-		? 0
-		: log::refuse(changed.error(), "ibv_attach_mcast, ibv_detach_mcast: %s",
-			  changed.error() == EINVAL ? "the queue pair is a member already, or is none" : strerror(changed.error()));
+	std::memcpy(group.data(), gid.raw, group.size());
+	if (qp.qp_type == IBV_QPT_UD && wire::is_multicast(group)) return group;
+	log::refuse(EINVAL, "%s: the queue pair is not UD, or the GID no multicast GID", call);
+	return {};
 }
 
 }  // namespace
 
 int attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) {
-	return change_group(qp, gid, &engine::Engine::attach_multicast);
+	const auto group = group_of("ibv_attach_mcast", *qp, *gid);
+	if (!group) return EINVAL;
+	SoftQp& sqp = SoftQp::of(qp);
+	const std::uint32_t interface_index = SoftContext::of(qp->context).device().interface_index;
+	const auto attached = sqp.engine->attach_multicast(*sqp.qp, *group, interface_index);
+	return attached ? 0 : log::refuse(attached.error(), "ibv_attach_mcast: %s", std::strerror(attached.error()));
 }
 int detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t) {
-	return change_group(qp, gid, &engine::Engine::detach_multicast);
+	const auto group = group_of("ibv_detach_mcast", *qp, *gid);
+	if (!group) return EINVAL;
+	SoftQp& sqp = SoftQp::of(qp);
+	const auto detached = sqp.engine->detach_multicast(*sqp.qp, *group);
+	return detached ? 0
+					: log::refuse(detached.error(), "ibv_detach_mcast: the queue pair is not attached to the group");
 }
 
 }  // namespace verbena::verbs
