@@ -43,6 +43,11 @@ constexpr Nanoseconds icmp_age_max = 10'000'000'000, icmp_age_max_of_refusal = 1
 // No process has the service, or the one that has it is ending or just gives it up.
 bool is_without_service(int error) { return error == ECONNREFUSED || error == ECONNRESET; }
 
+// The bytes of private data in the message of a connection, or in that of a datagram id.
+template <class Connection, class Datagram> std::size_t room_in(const Id& id) {
+	return id.is_datagram() ? decltype(Datagram::data)::capacity : decltype(Connection::data)::capacity;
+}
+
 }  // namespace
 
 Kernel::Result Kernel::listen(Channel& channel, const rdma_ucm_listen& c) {
@@ -77,6 +82,7 @@ Kernel::Result Kernel::connect(Channel& channel, const rdma_ucm_connect& c) {
 	auto found = locked([&](cm::ConnectionManager&, Nanoseconds) -> std::expected<std::shared_ptr<Id>, int> {
 		auto id = find(channel, c.id);
 		if (id && (*id)->state != State::route_resolved) return Unexpected(EINVAL);
+		if (id && c.conn_param.private_data_len > room_in<cm::Req, cm::SidrReq>(**id)) return Unexpected(EINVAL);
 		if (id) (*id)->state = State::connecting;
 		return id;
 	});
@@ -183,6 +189,7 @@ Kernel::Result Kernel::accept(Channel& channel, const rdma_ucm_accept& c) {
 			return {};
 		}
 		const auto data = std::as_bytes(std::span(c.conn_param.private_data, c.conn_param.private_data_len));
+		if (data.size() > room_in<cm::Rep, cm::SidrRep>(id)) return Unexpected(EINVAL);
 		if (id.is_datagram()) {
 			id.q_key = c.conn_param.qkey ? c.conn_param.qkey : default_q_key;
 			if (!connections.answer(
@@ -206,8 +213,8 @@ Kernel::Result Kernel::reject(Channel& channel, const rdma_ucm_reject& c) {
 		const auto id = find(channel, c.id);
 		if (!id) return Unexpected(id.error());
 		const std::uint16_t reason = c.reason ? c.reason : cm::reject_reason::consumer;
-		const auto data =
-			std::as_bytes(std::span(c.private_data, std::min<std::size_t>(c.private_data_len, sizeof c.private_data)));
+		const auto data = std::as_bytes(std::span(c.private_data, c.private_data_len));
+		if (data.size() > room_in<cm::Rej, cm::SidrRep>(**id)) return Unexpected(EINVAL);
 		if (!connections.reject(now, (*id)->connection, reason, data)) return Unexpected(EINVAL);
 		return {};
 	});

@@ -6,6 +6,9 @@
 #include <rdma/rdma_user_cm.h>
 
 #include <cerrno>
+#include <string>
+
+#include "nic/cm/message.h"
 
 namespace verbena::ucma {
 namespace {
@@ -22,6 +25,19 @@ TEST(Reasons, AreSpecificWhereACommandHasOneOfItsOwn) {
 	EXPECT_THAT(reason_of(RDMA_USER_CM_CMD_BIND, EADDRINUSE), HasSubstr("port"));
 	EXPECT_THAT(reason_of(RDMA_USER_CM_CMD_BIND_IP, EADDRINUSE), HasSubstr("port"));
 	EXPECT_THAT(reason_of(RDMA_USER_CM_CMD_CONNECT, EINVAL), HasSubstr("ROUTE_RESOLVED"));
+}
+
+TEST(Reasons, NameTheRoomForPrivateDataInEachMessage) {
+	const auto room = []<std::size_t N>(cm::PrivateData<N>) { return std::to_string(N); };
+	const char* const connect = reason_of(RDMA_USER_CM_CMD_CONNECT, EINVAL);
+	EXPECT_THAT(connect, HasSubstr("above " + room(cm::Req{}.data)));
+	EXPECT_THAT(connect, HasSubstr("datagrams: " + room(cm::SidrReq{}.data)));
+	const char* const accept = reason_of(RDMA_USER_CM_CMD_ACCEPT, EINVAL);
+	EXPECT_THAT(accept, HasSubstr("above " + room(cm::Rep{}.data)));
+	EXPECT_THAT(accept, HasSubstr("datagrams: " + room(cm::SidrRep{}.data)));
+	const char* const reject = reason_of(RDMA_USER_CM_CMD_REJECT, EINVAL);
+	EXPECT_THAT(reject, HasSubstr("above " + room(cm::Rej{}.data)));
+	EXPECT_THAT(reject, HasSubstr("datagrams: " + room(cm::SidrRep{}.data)));
 }
 
 TEST(Reasons, AreGeneralOtherwise) {
