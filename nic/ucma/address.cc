@@ -57,6 +57,10 @@ bool Address::is_loopback() const {
 	return family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6().sin6_addr);
 }
 
+bool Address::lacks_scope() const {
+	return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6().sin6_addr) && scope() == 0;
+}
+
 wire::Gid Address::gid() const {
 	wire::Gid gid{};
 	if (family() == AF_INET) {

@@ -42,6 +42,9 @@ public:
 	wire::Gid gid() const;  // all zero if none is given
 	Address any_of_family() const;  // the any address of this address's family, with its port
 	unsigned scope() const;  // IPv6 scope id, otherwise 0
+	// A link-local IPv6 address that does not name its interface. As a source, the kernel refuses
+	// it (cma_check_linklocal).
+	bool lacks_scope() const;
 
 private:
 	const sockaddr_in& v4() const { return reinterpret_cast<const sockaddr_in&>(storage_); }

@@ -113,7 +113,7 @@ std::expected<void, int> Kernel::find_port(Id& id, std::uint16_t wanted, const s
 
 Kernel::Result Kernel::bind(Channel& channel, std::uint32_t number, const void* bytes, std::size_t size) {
 	const auto address = Address::from(bytes, size);
-	if (!address) return Unexpected(EINVAL);
+	if (!address || address->lacks_scope()) return Unexpected(EINVAL);
 	bool is_wildcard = false;
 	const auto id = locked([&](cm::ConnectionManager&, Nanoseconds) {
 		auto found = find(channel, number);
@@ -157,6 +157,7 @@ Kernel::Result Kernel::resolve_address(Channel& channel, std::uint32_t number, c
 		destination = Address::from(loopback, destination.port());
 	}
 	if (from.given() && from.family() != destination.family()) return Unexpected(EINVAL);
+	if (from.lacks_scope()) return Unexpected(EINVAL);
 	if (from.is_loopback() && !id->is_datagram() && !destination.is_loopback()) {
 		// The kernel finds no device at the loopback's addresses.
 		return locked([&](cm::ConnectionManager&, Nanoseconds) -> Result {

@@ -52,7 +52,7 @@ constexpr Reason reasons[] = {
 	{RDMA_USER_CM_CMD_BIND, EADDRNOTAVAIL, "the address is not one of this host, or no port is free"},
 	{RDMA_USER_CM_CMD_BIND, ENODEV, "no software device has the address; 'verbena devices' lists the devices"},
 	{RDMA_USER_CM_CMD_BIND, EINVAL,
-		"the id is bound already, or the address is not of IPv4 or IPv6"},
+		"the id is bound already, the address is not of IPv4 or IPv6, or it is link-local without a scope id"},
 	{RDMA_USER_CM_CMD_RESOLVE_ADDR, ENODEV,
 		"no software device leads to the address; 'verbena devices' lists the devices"},
 	{RDMA_USER_CM_CMD_RESOLVE_ADDR, EINVAL,

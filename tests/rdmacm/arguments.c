@@ -13,12 +13,12 @@
 
 enum { PATIENCE_MS = 20000 };
 
-#define MUST(condition)                                                                      \
-	do                                                                                       \
-		if (!(condition)) {                                                                  \
+#define MUST(condition)                                                                  \
+	do                                                                                   \
+		if (!(condition)) {                                                              \
 			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-			exit(1);                                                                         \
-		}                                                                                    \
+			exit(1);                                                                     \
+		}                                                                                \
 	while (0)
 #define MUST_BE_REFUSED(call) MUST((errno = 0, (call) == -1) && errno == EINVAL)
 
@@ -66,10 +66,8 @@ static void end(struct rdma_cm_id* id) {
 }
 
 static struct rdma_conn_param with_text(int bytes) {
-	return (struct rdma_conn_param){.private_data = text,
-		.private_data_len = (uint8_t)bytes,
-		.responder_resources = 1,
-		.initiator_depth = 1};
+	return (struct rdma_conn_param){
+		.private_data = text, .private_data_len = (uint8_t)bytes, .responder_resources = 1, .initiator_depth = 1};
 }
 
 // An id whose connect was refused with `room` + 1 bytes, and accepted with `room`.
@@ -112,6 +110,20 @@ static void private_data_that_is_too_long(enum rdma_port_space space, int of_con
 	end(client), end(server), end(listener);
 }
 
+// Without a scope id, a link-local address names no interface. The id stays idle.
+static void link_local_address_without_a_scope(void) {
+	struct sockaddr_in6 link_local = {.sin6_family = AF_INET6};
+	struct sockaddr* source = (struct sockaddr*)&link_local;
+	struct rdma_cm_id* id = new_id(RDMA_PS_TCP);
+	MUST(inet_pton(AF_INET6, "fe80::1", &link_local.sin6_addr) == 1);
+	MUST_BE_REFUSED(rdma_bind_addr(id, source));
+	MUST_BE_REFUSED(rdma_resolve_addr(id, source, source, PATIENCE_MS));
+	link_local.sin6_scope_id = 1;  // the loopback, which does not have the address
+	MUST(rdma_bind_addr(id, source) == -1 && errno == EADDRNOTAVAIL);
+	MUST(rdma_bind_addr(id, ipv4(0)) == 0);
+	end(id);
+}
+
 int main(int argc, char** argv) {
 	if (argc != 2) return fprintf(stderr, "usage: %s ADDRESS\n", argv[0]), 2;
 	own_address = argv[1];
@@ -119,6 +131,7 @@ int main(int argc, char** argv) {
 	MUST(channel = rdma_create_event_channel());
 	private_data_that_is_too_long(RDMA_PS_TCP, 56, 196, 148);
 	private_data_that_is_too_long(RDMA_PS_UDP, 180, 136, 136);
+	link_local_address_without_a_scope();
 	fprintf(stderr, "done\n");
 	return 0;
 }

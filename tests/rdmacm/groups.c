@@ -13,12 +13,12 @@
 
 enum { IDS = 40 };
 
-#define MUST(condition)                                                                      \
-	do                                                                                       \
-		if (!(condition)) {                                                                  \
+#define MUST(condition)                                                                  \
+	do                                                                                   \
+		if (!(condition)) {                                                              \
 			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-			exit(1);                                                                         \
-		}                                                                                    \
+			exit(1);                                                                     \
+		}                                                                                \
 	while (0)
 
 static struct rdma_event_channel* channel;
