@@ -182,7 +182,7 @@ bool KeyTable::fill(RegionCache& cache, std::uint32_t key, std::uint8_t access, 
 	if (!entry || entry->protection_domain != accessor.protection_domain) return false;
 	if ((entry->access & access) != access) return false;
 	if (entry->kind == Kind::window && (!entry->bound || (entry->qpn && entry->qpn != accessor.qpn))) return false;
-	constexpr std::uint8_t local = local_use | local_write;
+	constexpr std::uint8_t local = local_use | local_write | on_demand;
 	const std::uint8_t rights = !lkey_mask_ ? 0xff : access & local_use ? local : static_cast<std::uint8_t>(~local);
 	cache = {
 		key, static_cast<std::uint32_t>(entry->access & rights), generation_, entry->begin, entry->end, entry->delta};

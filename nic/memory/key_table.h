@@ -15,7 +15,7 @@
 
 namespace verbena::memory {
 
-// The values of `enum ibv_access_flags`, and one of our own.
+// The values of `enum ibv_access_flags`, and two of our own.
 enum Access : std::uint8_t {
 	local_write = 1,
 	remote_write = 2,
@@ -24,6 +24,7 @@ enum Access : std::uint8_t {
 	window_bind = 16,
 	zero_based = 32,
 	local_use = 64,  // the key can be used as an lkey: set for regions, never for windows
+	on_demand = 128,  // the region was registered with IBV_ACCESS_ON_DEMAND, for ibv_advise_mr(3)
 };
 
 // The last key that a queue pair resolved, with the rights and range found. It may be stale:

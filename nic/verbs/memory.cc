@@ -2,6 +2,7 @@
 // Memory regions and memory windows.
 #include <cerrno>
 #include <memory>
+#include <span>
 
 #include "base/kept_errno.h"
 #include "base/log.h"
@@ -32,7 +33,7 @@ bool access_allowed(unsigned access) {
 memory::KeyTable::Registration registration(
 	ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access) {
 	return {SoftPd::of(pd).number, iova, reinterpret_cast<std::uint64_t>(address), length,
-		static_cast<std::uint8_t>(access & 0x3f)};
+		static_cast<std::uint8_t>((access & 0x3f) | (access & IBV_ACCESS_ON_DEMAND ? memory::on_demand : 0))};
 }
 
 // Smaller regions outside of the heap are not shared: copying them costs no more than finding their
@@ -216,8 +217,43 @@ int dereg_mr(ibv_mr* mr) {
 	return 0;
 }
 
+namespace {
+
+// 0 and the virtual address of the range, or an errno value of ibv_advise_mr(3).
+struct Advised {
+	int error = 0;
+	std::uint64_t begin = 0;
+};
+
+Advised find_advised(memory::KeyTable& keys, ibv_pd* pd, const ibv_sge& sge, bool writes) {
+	const struct {
+		std::uint32_t protection_domain;
+		memory::Accessor accessor() const { return {protection_domain, 0}; }
+	} owner{SoftPd::of(pd).number};
+	const auto resolve = [&](int access) {
+		memory::RegionCache none;
+		return keys.resolve(
+			none, sge.lkey, sge.addr, sge.length, static_cast<std::uint8_t>(memory::local_use | access), owner);
+	};
+	const std::byte* const begin = resolve(0);
+	if (!begin)
+		return {log::refuse(EFAULT, "ibv_advise_mr: lkey 0x%x does not allow this use of %u bytes at 0x%llx", sge.lkey,
+			sge.length, static_cast<unsigned long long>(sge.addr))};
+	if (!resolve(memory::on_demand))
+		return {log::refuse(
+			EINVAL, "ibv_advise_mr: the region of lkey 0x%x was registered without IBV_ACCESS_ON_DEMAND", sge.lkey)};
+	if (writes && !resolve(memory::local_write))
+		return {log::refuse(EPERM,
+			"ibv_advise_mr: IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, and the region of lkey 0x%x was registered without "
+			"IBV_ACCESS_LOCAL_WRITE",
+			sge.lkey)};
+	return {0, reinterpret_cast<std::uint64_t>(begin)};
+}
+
+}  // namespace
+
 // Registration pins nothing, so there is nothing to prefetch. The call only checks that the ranges
-// may be used.
+// may be used. Without IBV_ADVISE_MR_FLAG_FLUSH a kernel pages in later, and reports no failure.
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list, std::uint32_t count) {
 	if (!device_limits().paging)
 		return refuse_by_profile(EOPNOTSUPP, "ibv_advise_mr: the device has no on-demand paging");
@@ -225,21 +261,17 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_
 		return log::refuse(EOPNOTSUPP, "ibv_advise_mr: advice %d is not supported", static_cast<int>(advice));
 	if (flags & ~static_cast<std::uint32_t>(IBV_ADVISE_MR_FLAG_FLUSH))
 		return log::refuse(EINVAL, "ibv_advise_mr: flags 0x%x are unknown", flags);
-	const std::uint8_t access =
-		memory::local_use | (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE ? memory::local_write : 0);
-	const struct {
-		std::uint32_t protection_domain;
-		memory::Accessor accessor() const { return {protection_domain, 0}; }
-	} owner{SoftPd::of(pd).number};
-	return SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
-		for (const ibv_sge* sge = list; sge != list + count; ++sge) {
-			memory::RegionCache none;
-			if (!adapter.context().keys.resolve(none, sge->lkey, sge->addr, sge->length, access, owner))
-				return log::refuse(EFAULT, "ibv_advise_mr: lkey 0x%x does not allow this use of %u bytes at 0x%llx",
-					sge->lkey, sge->length, static_cast<unsigned long long>(sge->addr));
-		}
-		return 0;
-	});
+	const bool faults = flags & IBV_ADVISE_MR_FLAG_FLUSH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
+	for (const ibv_sge& sge : std::span(list, count)) {
+		const Advised found = SoftContext::of(pd->context).engine->control([&](adapter::ChannelAdapter& adapter) {
+			return find_advised(adapter.context().keys, pd, sge, advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
+		});
+		if (found.error) return found.error;
+		const KeptErrno kept;
+		const auto missing = faults ? memory::first_unmapped(found.begin, found.begin + sge.length) : std::nullopt;
+		if (missing) return refuse_unmapped("ibv_advise_mr", found.begin, sge.length, *missing);
+	}
+	return 0;
 }
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
