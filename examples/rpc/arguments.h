@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of the examples.
+// The arguments of the examples, and the message of a call that failed.
 #pragma once
+
+#include <verbena/rpc.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -12,4 +14,10 @@ inline const char* port_argument(int count, char** words, const char* usage) {
 	if (end != nullptr && end != words[1] && *end == '\0' && port >= 0 && port <= 65'535) return words[1];
 	std::fprintf(stderr, "usage: %s %s\n", words[0], usage);
 	std::exit(2);
+}
+
+// Prints the error of a call, and returns the exit code of the program.
+inline int failed(const verbena::rpc::rpc_error& error) {
+	std::fprintf(stderr, "error %u: %s\n", error.val(), error.msg.c_str());
+	return 1;
 }

@@ -17,9 +17,9 @@ Lazy<int> run(std::vector<std::string> servers) {
 			return client.send_request<echo>("hello");
 		};
 		auto sent = co_await balancer->send_request(call);
-		if (!sent) co_return 1;
+		if (!sent) co_return failed(sent.error());
 		const auto result = co_await std::move(*sent);
-		if (!result) co_return 1;
+		if (!result) co_return failed(result.error());
 	}
 	for (const auto& [server, count] : calls) std::printf("%s: %d\n", server.c_str(), count);
 	co_return 0;

@@ -15,15 +15,18 @@ Lazy<int> run(std::string address, bool rdma) {
 		co_return 1;
 	}
 	auto text = co_await client.call<echo>("hello rdma");
-	std::printf("echo: %s\n", text.value().c_str());
+	if (!text) co_return failed(text.error());  // text.value() would end the program
+	std::printf("echo: %s\n", text->c_str());
 	// Named, because GCC 12 destroys an aggregate temporary within co_await twice.
 	const Order tea{.item = "tea", .count = 4}, nothing{.item = "tea"};
 	auto cost = co_await client.call<price>(tea);
-	std::printf("price: %.1f\n", cost.value());
+	if (!cost) co_return failed(cost.error());
+	std::printf("price: %.1f\n", *cost);
 	auto refused = co_await client.call<price>(nothing);
-	std::printf("error %u: %s\n", refused.error().val(), refused.error().msg.c_str());
+	if (!refused) std::printf("error %u: %s\n", refused.error().val(), refused.error().msg.c_str());
 	auto backwards = co_await client.call_for<reverse>(std::chrono::seconds(5), "abc");
-	std::printf("reverse: %s\n", backwards.value().c_str());
+	if (!backwards) co_return failed(backwards.error());
+	std::printf("reverse: %s\n", backwards->c_str());
 	co_return 0;
 }
 

@@ -14,7 +14,7 @@ Lazy<int> run(std::string url) {
 	for (int i = 0; i < 100; ++i) {
 		auto sent =
 			co_await pool->send_request([&](client_reuse_hint, coro_rpc_client& client) { return client.send_request<echo>("hello"); });
-		if (!sent) co_return 1;
+		if (!sent) co_return failed(sent.error());
 		under_way.push_back(std::move(*sent));
 	}
 	auto results = co_await collectAll(std::move(under_way));

@@ -69,6 +69,44 @@ def test_the_client_calls_every_kind(served: list[str], environment: dict[str, s
     assert run("rpc_client", *served, environment=environment) == CLIENT_SAYS
 
 
+@pytest.mark.parametrize(
+    ("server", "client"), [("rpc_stream_server", "rpc_client"), ("rpc_server", "rpc_stream_client")]
+)
+def test_a_client_of_another_server_prints_the_error_and_is_not_aborted(
+    server: str, client: str, environment: dict[str, str]
+) -> None:
+    """The clients took the value of each call without a look at its error."""
+    with serving(server, "tcp", environment) as words:
+        done = subprocess.run(
+            [BUILD / client, *words], capture_output=True, text=True, timeout=30, env=environment, check=False
+        )
+    assert done.returncode == 1 and "\nerror 11: no function of this name" in done.stderr, done
+
+
+def test_the_python_examples_of_the_page_call_the_servers_that_they_name(environment: dict[str, str]) -> None:
+    pytest.importorskip("msgpack")
+    page = (ROOT / "docs" / "rpc.md").read_text()
+    said = ""
+    header, blocks = "", re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    for block in blocks:
+        header = header or block.partition("\n\n")[0]
+        named = re.search(r"# build/bench/(\w+) (\d+)", block)
+        assert named, block
+        with serving(named[1], "tcp", environment) as words:
+            program = header + "\n" + block.replace(named[2], words[0])
+            done = subprocess.run(
+                ["/usr/bin/python3", "-B", "-c", program],
+                capture_output=True,
+                text=True,
+                timeout=30,
+                env=environment | {"PYTHONPATH": str(ROOT / "python")},
+                check=False,
+            )
+        assert done.returncode == 0, done.stderr
+        said += done.stdout
+    assert said == "hello\n10\n[2, 3, 5, 7, 11]\n"
+
+
 def test_attachments_and_the_pool(served: list[str], environment: dict[str, str]) -> None:
     assert "came back" in run("rpc_attachment", served[0], environment=environment)
     assert run("rpc_pool", served[0], environment=environment) == "100 of 100 on 1 connection\n"
