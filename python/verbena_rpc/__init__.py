@@ -17,7 +17,14 @@ Errors: RpcError, with a code and one sentence; the constructor raises Connectio
   the client cannot connect.
 """
 
-from .client import Client
+try:
+    from .client import Client
+except ModuleNotFoundError as error:
+    if error.name != "msgpack":
+        raise
+    raise ImportError(
+        "verbena_rpc needs msgpack: pip install msgpack, or Debian's python3-msgpack", name="msgpack"
+    ) from error
 from .errors import Reply, RpcError
 from .frame import function_id
 from .stream import Stream

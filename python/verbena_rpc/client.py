@@ -59,7 +59,7 @@ class Client:
         self._channel = TcpChannel(host, port, timeout or None, tls)
         self._sender = Sender(self._channel)
         self._lock = threading.Lock()  # protects what follows; never held while waiting for I/O
-        self._waiting: dict[int, Future[Reply]] = {}
+        self._waiting: dict[int, tuple[str, Future[Reply]]] = {}  # with the function's name
         self._streams: dict[int, Stream] = {}
         self._level = 0  # the server's protocol level; 0: it was not asked yet
         self._sequence = 0
@@ -106,7 +106,7 @@ class Client:
         self._ask_for_streams()
         body = msgpack.packb(list(arguments)) if arguments else b""
         with self._lock:
-            sequence, answer = self._begin()
+            sequence, answer = self._begin(function)
             opened = Stream(self._sender, lambda: self._give_up(sequence, CANCELED), sequence, answer)
             self._streams[sequence] = opened
         head = frame.encode(
@@ -136,7 +136,7 @@ class Client:
         """Send a request. Return its sequence number and the future of its reply."""
         body = msgpack.packb(list(arguments)) if arguments else b""
         with self._lock:
-            sequence, future = self._begin()
+            sequence, future = self._begin(function)
         function_id = frame.function_id(function)
         self._put(
             sequence,
@@ -145,13 +145,13 @@ class Client:
         )
         return sequence, future
 
-    def _begin(self) -> "tuple[int, Future[Reply]]":
+    def _begin(self, function: str) -> "tuple[int, Future[Reply]]":
         """Number a call and enter it into the table; the caller holds the lock."""
         self._raise_if_closed()
         self._sequence = self._sequence % 0xFFFFFFFF + 1
         future: Future[Reply] = Future()
         future.set_running_or_notify_cancel()  # its user cannot cancel it
-        self._waiting[self._sequence] = future
+        self._waiting[self._sequence] = function, future
         return self._sequence, future
 
     def _put(self, sequence: int, message: bytes, timeout: float | None) -> None:
@@ -184,11 +184,11 @@ class Client:
     def _give_up(self, sequence: int, code: int) -> None:
         """Fail a call that is in flight, and ask the server to cancel it."""
         with self._lock:
-            future = self._waiting.pop(sequence, None)
+            waiting = self._waiting.pop(sequence, None)
             self._streams.pop(sequence, None)
-        if future is not None:
+        if waiting is not None:
             self._sender.leave(frame.encode(frame.CANCEL, sequence))
-            future.set_exception(
+            waiting[1].set_exception(
                 RpcError(code, "no response in time" if code == TIMED_OUT else "the call was canceled")
             )
 
@@ -232,17 +232,20 @@ class Client:
         if each.kind != frame.RESPONSE:
             return
         with self._lock:
-            future = self._waiting.pop(each.sequence, None)
+            waiting = self._waiting.pop(each.sequence, None)
             self._streams.pop(each.sequence, None)
-        if future is None:
+        if waiting is None:
             return  # the call has timed out or was canceled
+        function, future = waiting
         try:
             value = msgpack.unpackb(each.body, strict_map_key=False) if each.body else None
         except Exception as error:  # whatever the parser raises, only this call fails
             future.set_exception(RpcError(INVALID_RESULT, f"the result cannot be read: {error}"))
             return
         if each.word:
-            future.set_exception(RpcError(each.word, str(value)))
+            # The server was sent a number instead of the name.
+            name = f": {function}" if each.word == NO_SUCH_FUNCTION else ""
+            future.set_exception(RpcError(each.word, f"{value}{name}"))
         else:
             future.set_result(Reply(value, each.attachment))
 
@@ -252,5 +255,5 @@ class Client:
             self._closed = self._closed or why
             waiting, self._waiting = self._waiting, {}
             self._streams = {}
-        for future in waiting.values():
+        for _, future in waiting.values():
             future.set_exception(RpcError(code, why))

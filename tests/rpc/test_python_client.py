@@ -91,6 +91,26 @@ def test_errors_have_their_code_and_text(client: Client) -> None:
     assert client.call("rpc_test::add", 1, 1) == 2
 
 
+def test_the_error_of_an_unknown_function_names_it(client: Client) -> None:
+    with pytest.raises(RpcError, match="registered at the server: no_such_function"):
+        client.call("no_such_function", 1)
+    with client.stream("no_such_stream") as stream, pytest.raises(RpcError, match="no_such_stream"):
+        list(stream)
+
+
+def test_without_msgpack_the_import_says_what_to_install(tmp_path: Path) -> None:
+    """The bare ModuleNotFoundError did not name the packages."""
+    (tmp_path / "msgpack.py").write_text("raise ModuleNotFoundError('none', name='msgpack')")
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", "import verbena_rpc"],
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "ImportError: verbena_rpc needs msgpack: pip install msgpack, or Debian's python3-msgpack" in done.stderr
+
+
 def test_many_are_under_way_together(client: Client) -> None:
     slow = client.send("rpc_test::wait_ms", 100)
     quick = [client.send("rpc_test::add", i, i) for i in range(200)]
