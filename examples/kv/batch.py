@@ -27,7 +27,7 @@ def one_after_the_other() -> None:
 
 
 async def together() -> None:
-    async with await AsyncStore.open(SERVER) as store:
+    async with AsyncStore(SERVER) as store:
         await asyncio.gather(*(store.set(f"key {i}", b"x" * i) for i in range(1000)))
         values = await asyncio.gather(*(store.get(f"key {i}") for i in range(1000)))
         print(sum(len(value) for value in values if value is not None), "bytes")

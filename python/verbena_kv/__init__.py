@@ -6,7 +6,7 @@
         value = store.get("key")          # a memoryview, or None; it is freed when you drop it
         store.get_many(["a", "b"])        # all at once
 
-    async with await AsyncStore.open("127.0.0.1") as store:
+    async with AsyncStore("127.0.0.1") as store:
         a, b = await asyncio.gather(store.get("a"), store.get("b"))    # they leave together
 
     with store.watch("user:", prefix=True) as watcher:
@@ -14,13 +14,15 @@
             ...
 
 Keys are str (UTF-8) or bytes. Values are bytes, or any object with a contiguous buffer. The library
-is libverbena-kv.so.0: that of VERBENA_KV_LIBRARY, that of this folder, or that of the system.
+is libverbena-kv.so.0: that of VERBENA_KV_LIBRARY, that of this folder, that of the prefix in which
+this folder is, or that of the system.
 
 Store and AsyncStore take Settings(timeout=5.0, transport="tcp", ...) behind the servers.
 
 Threads: a Store may be used by all threads; with `lanes`, threads do not wait for each other. An
   AsyncStore belongs to its event loop.
-Errors: KvError, with a `code` of Result and one sentence.
+Errors: KvError, with a `code` of Result and one sentence; TypeError or RuntimeError after a mistake
+  of the program.
 """
 
 from .aio import AsyncStore

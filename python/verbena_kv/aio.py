@@ -6,6 +6,7 @@ import ctypes
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from operator import index
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -28,7 +29,7 @@ from .library import (
     take_keys,
     ttl_of,
 )
-from .store import Settings, Versioned, open_handle
+from .store import Settings, Versioned, checked, open_handle
 from .watch import AsyncWatcher
 
 TAKEN_AT_ONCE = 256
@@ -76,36 +77,33 @@ class _Request:
 
 
 class AsyncStore:
-    """A client of one server or several, made by open(); also a context manager.
+    """A client of one server or several, which `async with` or open() connects.
 
     Operations that tasks begin in one turn of the event loop leave together. A task that is
     cancelled stops waiting; its operation may be made all the same.
+    RuntimeError: an operation before the store is connected.
     """
 
-    def __init__(self, handle: int) -> None:
-        """Use open() instead."""
+    def __init__(self, servers: str, settings: Settings | None = None) -> None:
+        """Take the arguments of Store; nothing connects yet."""
+        self._servers, self._settings = checked(servers, settings)
+        if self._settings.lanes != 1:
+            raise ValueError("an event loop uses one lane")
         self._library = library()
-        self._handle: int | None = handle
-        self._loop = asyncio.get_running_loop()
+        self._is_begun = False  # the store connects, is connected, or was
+        self._handle: int | None = None
         self._new: deque[_Request] = deque()  # not taken by the library yet
         self._under_way: dict[int, _Request] = {}  # by the address of the operation
         self._watchers: set[AsyncWatcher] = set()
         self._is_planned = False
         self._done = (ctypes.POINTER(Op) * TAKEN_AT_ONCE)()
-        self._descriptor: int = self._library.kv_fd(handle)
-        if self._descriptor < 0:
-            message = self._library.kv_last_error(handle).decode()
-            self._library.kv_close(handle)
-            raise KvError(self._descriptor, message)
-        self._loop.add_reader(self._descriptor, self._progress)
 
     @classmethod
     async def open(cls, servers: str, settings: Settings | None = None) -> Self:
         """Connect; the event loop goes on meanwhile. The arguments are those of Store."""
-        chosen = settings or Settings()
-        if chosen.lanes != 1:
-            raise ValueError("an event loop uses one lane")
-        return cls(await asyncio.to_thread(open_handle, servers, chosen))
+        store = cls(servers, settings)
+        await store._connect()
+        return store
 
     async def get(self, key: Key) -> memoryview | None:
         """Return the value, or None if the key is missing."""
@@ -145,9 +143,7 @@ class AsyncStore:
 
     def watch(self, key: Key, *, prefix: bool = False) -> AsyncWatcher:
         """Return the events of this key, or of all keys that begin with it, as Store.watch()."""
-        if self._handle is None:
-            raise KvError(Result.INVALID, "the store is closed")
-        watcher = AsyncWatcher(self._handle, key, prefix, self._watchers.discard)
+        watcher = AsyncWatcher(self._open(), key, prefix, self._watchers.discard)
         self._watchers.add(watcher)
         return watcher
 
@@ -169,12 +165,42 @@ class AsyncStore:
         self._under_way.clear()
 
     async def __aenter__(self) -> Self:
+        if not self._is_begun:
+            await self._connect()
+        self._open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def _connect(self) -> None:
+        self._is_begun = True
+        self._loop = asyncio.get_running_loop()
+        try:
+            handle = await asyncio.to_thread(open_handle, self._servers, self._settings)
+        except BaseException:
+            self._is_begun = False
+            raise
+        self._descriptor: int = self._library.kv_fd(handle)
+        if self._descriptor < 0:
+            message = self._library.kv_last_error(handle).decode()
+            self._library.kv_close(handle)
+            raise KvError(self._descriptor, message)
+        self._handle = handle
+        self._loop.add_reader(self._descriptor, self._progress)
+
+    def _open(self) -> int:
+        """Return the handle of a store that is connected."""
+        if not self._is_begun:
+            raise RuntimeError(
+                "the store is not connected: use `async with AsyncStore(...) as store`, "
+                "or `store = await AsyncStore.open(...)`"
+            )
+        if self._handle is None:
+            raise KvError(Result.INVALID, "the store is closed")
+        return self._handle
 
     def _begin(
         self,
@@ -185,9 +211,9 @@ class AsyncStore:
         ttl_ms: int = 0,
         cursor: Cursor | None = None,
     ) -> "asyncio.Future[_Outcome]":
-        if self._handle is None:
-            raise KvError(Result.INVALID, "the store is closed")
-        request = _Request(kind, key_bytes(key), source, version, self._loop.create_future(), ttl_ms, cursor)
+        self._open()
+        expected = None if version is None else index(version)
+        request = _Request(kind, key_bytes(key), source, expected, self._loop.create_future(), ttl_ms, cursor)
         self._new.append(request)
         if not self._is_planned:
             self._is_planned = True

@@ -6,6 +6,7 @@ import os
 import weakref
 from ctypes import POINTER, Structure, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_ulonglong, c_void_p
 from functools import cache
+from operator import index
 from pathlib import Path
 from typing import TypeAlias
 
@@ -124,11 +125,25 @@ FUNCTIONS = {
 }
 
 
+def found_from(package: Path) -> str | None:
+    """Return the library in the folder of this package, or in the library folders of its prefix.
+
+    `cmake --install` and packages put this package below PREFIX/lib, and the library into
+    PREFIX/lib, PREFIX/lib64 or, as Debian does, PREFIX/lib/x86_64-linux-gnu.
+    """
+    folders = [package]
+    for above in package.parents:
+        if above.name in ("lib", "lib64"):
+            folders += [above, above.parent / "lib64", above.parent / "lib"]
+            folders += sorted((above.parent / "lib").glob("*-linux-gnu*"))
+            break
+    return next((str(folder / NAME) for folder in folders if (folder / NAME).exists()), None)
+
+
 @cache
 def library() -> ctypes.CDLL:
     """Load the library. ImportError says where it was sought."""
-    beside = Path(__file__).parent / NAME
-    name = os.environ.get("VERBENA_KV_LIBRARY") or (str(beside) if beside.exists() else NAME)
+    name = os.environ.get("VERBENA_KV_LIBRARY") or found_from(Path(__file__).parent) or NAME
     try:
         loaded = ctypes.CDLL(name)
         for function, (result, arguments) in FUNCTIONS.items():
@@ -140,11 +155,17 @@ def library() -> ctypes.CDLL:
 
 
 def key_bytes(key: Key) -> bytes:
-    return key.encode() if isinstance(key, str) else key
+    """Return the bytes of a key. TypeError: it is something else."""
+    if isinstance(key, str):
+        return key.encode()
+    if not isinstance(key, bytes):
+        raise TypeError(f"a key must be str or bytes, not {type(key).__name__}")
+    return key
 
 
 def ttl_of(milliseconds: int) -> int:
     """Return a time to live as the library takes it. ValueError: it is out of range."""
+    milliseconds = index(milliseconds)
     if not 0 <= milliseconds < 1 << 32:
         raise ValueError(f"a time to live of {milliseconds} ms is not in 1 to {(1 << 32) - 1}, nor 0 for none")
     return milliseconds

@@ -3,7 +3,7 @@
 
 import ctypes
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from .closing import ClosedAtExit
@@ -55,6 +55,24 @@ class Settings:
     etcd_user: str = ""
     etcd_password_file: str = ""
 
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name == "timeout":
+                if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                    raise TypeError(f"Settings: timeout must be a number of seconds or None, not {value!r}")
+            elif type(value) is not type(each.default):
+                raise TypeError(f"Settings: {each.name} must be {type(each.default).__name__}, not {value!r}")
+
+
+def checked(servers: str, settings: Settings | None) -> tuple[str, Settings]:
+    """Return what a constructor was given. TypeError: it is something else."""
+    if not isinstance(servers, str):
+        raise TypeError(f'servers must be a str such as "10.0.0.1" or "a:7472,b:7472", not {servers!r}')
+    if settings is not None and not isinstance(settings, Settings):
+        raise TypeError(f"settings must be Settings(...), not {settings!r}")
+    return servers, settings or Settings()
+
 
 def open_handle(servers: str, settings: Settings) -> int:
     """Return a kv_handle. KvError: there is no server, or it is not trusted."""
@@ -92,7 +110,7 @@ class Store(ClosedAtExit):
 
         "etcd://HOST:2379/PREFIX", or "etcds://HOST:2379,HOST:2379/PREFIX" with TLS.
         """
-        self._handle: int | None = open_handle(servers, settings or Settings())
+        self._handle: int | None = open_handle(*checked(servers, settings))
         self._library = library()
         self._watchers: set[Watcher] = set()
 

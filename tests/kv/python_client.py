@@ -5,6 +5,7 @@ import asyncio
 import gc
 import sys
 import threading
+from typing import Any
 
 from verbena_kv import AsyncStore, Event, EventKind, KvError, Result, Settings, Store
 
@@ -134,6 +135,37 @@ def threads(store: Store) -> None:
     assert not wrong, wrong
 
 
+async def connected_late() -> None:
+    """`async with` connects, once; a store that is closed does not connect again."""
+    store = AsyncStore(SERVER, ALONE)
+    await store.close()
+    async with store:
+        await store.set("late", b"value")
+        async with store as same:
+            assert same is store and await same.get("late") == b"value"
+    for mistake in (store.get("late"), store.__aenter__()):
+        try:
+            await mistake
+            raise AssertionError("the store is closed")
+        except KvError as error:
+            assert error.code == Result.INVALID
+    nowhere = AsyncStore("127.0.0.1:1", ALONE)
+    for _ in range(2):
+        try:
+            await nowhere.__aenter__()
+            raise AssertionError("there is no server")
+        except KvError as error:
+            assert error.code == Result.UNREACHABLE
+    async with AsyncStore(SERVER, ALONE) as open_store:
+        untyped: Any = open_store
+        for wrong in (untyped.get(5), untyped.set_if("v", b"", "1"), untyped.set("v", b"", ttl_ms=1.5)):
+            try:
+                await wrong
+                raise AssertionError("the type is wrong")
+            except TypeError as error:
+                assert str(error)
+
+
 async def asynchronous() -> None:
     async with await AsyncStore.open(SERVER, ALONE) as store:
         keys = [f"async {i}" for i in range(10_000)]  # more than are under way at once
@@ -221,5 +253,6 @@ with Store(SERVER, SETTINGS) as shared:
 a_value_outlives_its_store_and_its_first_view()
 assert code_of(Store, "127.0.0.1:1") == Result.UNREACHABLE
 assert code_of(Store, SERVER, Settings(transport="pigeon")) == Result.INVALID
+asyncio.run(connected_late())
 asyncio.run(asynchronous())
 print("all good")

@@ -40,6 +40,45 @@ def test_a_missing_library_is_an_error_that_says_what_to_install(programs: Progr
     assert ran.status == 1 and "none.so" in ran.err and "libverbena-kv0, or set VERBENA_KV_LIBRARY" in ran.err, ran
 
 
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("AsyncStore()", "TypeError"),
+        ("AsyncStore(5)", "TypeError: servers must be a str"),
+        ("AsyncStore('127.0.0.1', 'tcp')", "TypeError: settings must be Settings(...), not 'tcp'"),
+        ("AsyncStore('127.0.0.1').watch('key')", "RuntimeError: the store is not connected: use `async with"),
+        ("asyncio.run(AsyncStore('127.0.0.1').get('key'))", "RuntimeError: the store is not connected: use `async"),
+        ("asyncio.run(AsyncStore('127.0.0.1').set('key', b''))", "RuntimeError: the store is not connected"),
+        ("Store(5)", 'TypeError: servers must be a str such as "10.0.0.1" or "a:7472,b:7472", not 5'),
+        ("Store(None)", "TypeError: servers must be a str"),
+        ("Store('127.0.0.1', {'timeout': 5})", "TypeError: settings must be Settings(...)"),
+        ("Settings(timeout='5')", "TypeError: Settings: timeout must be a number of seconds or None, not '5'"),
+        ("Settings(transport=None)", "TypeError: Settings: transport must be str, not None"),
+        ("Settings(lanes='2')", "TypeError: Settings: lanes must be int, not '2'"),
+    ],
+)
+def test_a_wrong_argument_is_an_error_and_no_crash(programs: Programs, line: str, error: str) -> None:
+    """AsyncStore("host") took the text for a handle, and the process ended with SIGSEGV."""
+    program = f"import asyncio; from verbena_kv import AsyncStore, Settings, Store; {line}"
+    ran = programs.run(sys.executable, "-c", program, env=ENVIRONMENT)
+    assert ran.status == 1 and f"\n{error}" in ran.err, ran
+
+
+def test_an_installed_module_finds_the_library_of_its_prefix(programs: Programs, tmp_path: Path) -> None:
+    """It looked in its own folder alone, so a prefix had to be in the loader's path."""
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "VERBENA_KV_LIBRARY"}
+    for folder in ("lib", "lib64", "lib/x86_64-linux-gnu"):
+        prefix = tmp_path / folder.replace("/", "_")
+        package = prefix / "lib" / "python3" / "dist-packages" / "verbena_kv"
+        package.mkdir(parents=True)
+        library = prefix / folder / "libverbena-kv.so.0"
+        library.parent.mkdir(exist_ok=True)
+        library.touch()
+        program = f"from verbena_kv.library import *; print(found_from(Path({str(package)!r})))"
+        ran = programs.run(sys.executable, "-c", program, env=environment)
+        assert ran.out == f"{library}\n", ran
+
+
 def test_the_example_runs(programs: Programs) -> None:
     _, where = serve(programs)
     ran = programs.run(ROOT / "examples" / "kv" / "batch.py", where, env=ENVIRONMENT)

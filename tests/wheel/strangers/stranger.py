@@ -38,7 +38,8 @@ def store(servers: str) -> int:
 
 
 async def store_together(servers: str) -> bytes:
-    async with await AsyncStore.open(servers) as kept:
+    async with AsyncStore(servers, Settings(timeout=None)) as kept, await AsyncStore.open(servers) as other:
+        await other.delete("key")
         await kept.set("key", b"value")
         value = await kept.get("key")
         return b"" if value is None else value.tobytes()
