@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import signal
 import sys
 from dataclasses import asdict
 from itertools import islice
@@ -51,7 +52,7 @@ def main(arguments: list[str], command: str = "verbena report") -> int:
         parts = [part_of(experiment, sources) for experiment, sources in read.items()]
         pictures = _draw(parts, options.plots or options.output.parent)
         options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(render(parts, changes), encoding="utf-8")
+        _write(options.output, render(parts, changes))
         _write_json(options.json, _document(parts, changes))
     except TableError as error:
         print(f"{command}: {error}", file=sys.stderr)
@@ -144,6 +145,15 @@ def _verdict_json(experiment: Experiment, source: Source, comparison: Comparison
     return found | {"ratio_of": [question.second, question.first], "ratio": bounds}
 
 
+def _write(path: Path, text: str) -> None:
+    """Write a file. OSError: it names the file, also if the disk is full."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 def _write_json(path: str | None, document: dict[str, object]) -> None:
     if not path:
         return
@@ -151,7 +161,7 @@ def _write_json(path: str | None, document: dict[str, object]) -> None:
     if path == "-":
         sys.stdout.write(text)
     else:
-        Path(path).write_text(text, encoding="utf-8")
+        _write(Path(path), text)
 
 
 def _print_changes(changes: list[baseline.Change], file: object) -> None:
@@ -205,4 +215,6 @@ def _options(arguments: list[str], command: str) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
+    # A reader that ends first, as in `verbena report --help | head`, ends this program silently.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main(sys.argv[1:]))

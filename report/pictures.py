@@ -72,8 +72,12 @@ def draw(chart: Chart, folder: Path) -> Picture:
         text = "\n".join(line for note in notes[:NOTES_MAX] + more for line in textwrap.wrap(note, 140))
         _lay_out(figure, legend_lines, text, chart.title, textwrap.shorten(chart.subtitle, 135, placeholder=" …"))
         png, svg = folder / f"{chart.name}.png", folder / f"{chart.name}.svg"
-        figure.savefig(png, dpi=200, facecolor=PAPER, metadata={"Software": None})
-        figure.savefig(svg, facecolor=PAPER, metadata={"Date": None, "Creator": None})
+        try:
+            figure.savefig(png, dpi=200, facecolor=PAPER, metadata={"Software": None})
+            figure.savefig(svg, facecolor=PAPER, metadata={"Date": None, "Creator": None})
+        except OSError as error:
+            error.filename = error.filename or str(folder)
+            raise
         pyplot.close(figure)
     return Picture(chart.name, png, svg)
 

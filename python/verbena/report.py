@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command verbena-report: `verbena report`, run by the Python that has this package."""
 
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +12,7 @@ USAGE = 2
 
 
 def main() -> int:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in `verbena report`
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         print(f"verbena-report: needs {' and '.join(missing)}: pip install 'verbena[report]'", file=sys.stderr)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,23 @@ def refused(folder: Path, name: str, *before: str) -> str:
 def test_a_file_that_is_no_table_is_refused_in_one_sentence(tmp_path: Path, text: bytes, says: str) -> None:
     (tmp_path / "bad").write_bytes(text)
     assert says in refused(tmp_path, "bad")
+
+
+def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
+    """The sentence was "verbena report: None: No space left on device"."""
+    (tmp_path / "good.csv").write_text(CSV)
+    done = run("good.csv", "-o", "/dev/full", "--plots", "plots", cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr == "verbena report: /dev/full: No space left on device\n", done
+    done = run("good.csv", "-o", "page.html", "--json", "/dev/full", cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr == "verbena report: /dev/full: No space left on device\n", done
+
+
+def test_a_reader_that_ends_first_gets_no_traceback(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, REPORT, "--help"], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert done.stderr == b"" and done.returncode == -signal.SIGPIPE, done
 
 
 def test_a_folder_a_missing_file_and_an_unwritable_page_are_one_sentence(tmp_path: Path) -> None:
