@@ -203,9 +203,13 @@ std::expected<void, std::string> Service::open_journal() {
 	});
 	if (!read) return read;
 	if (!fits) return std::unexpected("the content of " + options_.data + " needs more than --memory; raise it");
-	auto sessions = SessionJournal::read(*journal_, io_.now());
-	if (!sessions) return std::unexpected(options_.data + ": " + sessions.error());
-	sessions_ = std::move(*sessions);
+	auto restored = SessionJournal::read(*journal_, io_.now(), options_.salvage);
+	if (!restored) return std::unexpected(options_.data + ": " + restored.error());
+	sessions_ = std::move(restored->sessions);
+	bad_records_ += restored->dropped;
+	if (restored->dropped > 0)
+		options_.complain(options_.data + ": " + std::to_string(restored->dropped) +
+			" records of clients' changes are damaged; these clients do not repeat unanswered changes");
 	session_journal_ = std::make_unique<SessionJournal>(*journal_, *sessions_);
 	store_->begin_versions(journal_->last_version());
 	return {};

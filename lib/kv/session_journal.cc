@@ -18,7 +18,8 @@ std::string note_of(std::uint64_t client) {
 
 }  // namespace
 
-std::expected<std::unique_ptr<Sessions>, std::string> SessionJournal::read(LmdbJournal& journal, Nanoseconds now) {
+std::expected<SessionJournal::Restored, std::string> SessionJournal::read(
+	LmdbJournal& journal, Nanoseconds now, bool salvage) {
 	std::uint64_t identity = 0;
 	const auto found = journal.read_notes([&](std::string_view name, Bytes value) {
 		if (name == identity_name && value.size() == sizeof identity)
@@ -30,17 +31,20 @@ std::expected<std::unique_ptr<Sessions>, std::string> SessionJournal::read(LmdbJ
 		journal.write_note(identity_name, std::as_bytes(std::span(&identity, 1)));
 		if (!journal.commit()) return std::unexpected(journal.failure());
 	}
-	auto sessions = std::make_unique<Sessions>(identity);
-	bool good = true;
+	Restored restored{.sessions = std::make_unique<Sessions>(identity)};
 	const auto read = journal.read_notes([&](std::string_view name, Bytes value) {
 		std::uint64_t client;
 		if (name.size() != 1 + sizeof client || name.front() != session_letter) return;
 		std::memcpy(&client, name.data() + 1, sizeof client);
-		good = sessions->restore(client, value, now) && good;
+		if (!restored.sessions->restore(client, value, now)) ++restored.dropped;
 	});
 	if (!read) return std::unexpected(read.error());
-	if (!good) return std::unexpected("the journal has a damaged record of a client's changes");
-	return sessions;
+	if (restored.dropped == 0) return restored;
+	if (!salvage)
+		return std::unexpected(std::to_string(restored.dropped) +
+			" damaged records of clients' changes; restore the folder from a copy, or lose these records by --salvage");
+	if (!SessionJournal(journal, *restored.sessions).commit()) return std::unexpected(journal.failure());
+	return restored;
 }
 
 bool SessionJournal::commit() {

@@ -16,8 +16,14 @@ namespace verbena::kv {
 
 class SessionJournal final : public Journal {
 public:
-	// Reads the folder's identity and its sessions. A folder without an identity gets a new one.
-	static std::expected<std::unique_ptr<Sessions>, std::string> read(LmdbJournal& journal, Nanoseconds now);
+	struct Restored {
+		std::unique_ptr<Sessions> sessions;
+		std::size_t dropped = 0;  // damaged records, which the folder no longer has
+	};
+	// Reads the folder's identity and its sessions. A folder without an identity gets a new one. A
+	// record that is no session, although its checksum is good, is an error or, with `salvage`,
+	// dropped: then Sessions::forgot() is true for its client.
+	static std::expected<Restored, std::string> read(LmdbJournal& journal, Nanoseconds now, bool salvage);
 
 	SessionJournal(LmdbJournal& journal, Sessions& sessions) : journal_(journal), sessions_(sessions) {}
 

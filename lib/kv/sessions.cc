@@ -102,7 +102,7 @@ bool ChangeSession::read(Bytes bytes) {
 	ranges_.erase(mark, ranges_.end());
 	std::uint64_t after = settled_;  // the least order that the next range may begin with
 	for (const Range& range : ranges_) {
-		if (range.first < after || range.last < range.first || range.last > ~std::uint64_t{0} - 2) return false;
+		if (range.first < after || range.last < range.first || range.last > order_max) return false;
 		after = range.last + 2;
 	}
 	return ranges_.size() <= ranges_max && versions_.size() <= versions_max;
@@ -127,10 +127,7 @@ void Sessions::leave(ChangeSession& session, Nanoseconds now) {
 	idle_.push_back(session);
 	++idle_count_;
 	idle_ranges_ += session.entries();
-	while (idle_count_ > limits_.sessions || idle_ranges_ > limits_.ranges) {
-		if (!std::exchange(forgot_any_, true)) changed_.push_back(0);
-		forget(idle_.front());
-	}
+	while (idle_count_ > limits_.sessions || idle_ranges_ > limits_.ranges) forget_too_early(idle_.front());
 }
 
 void Sessions::stop_idling(ChangeSession& session) {
@@ -176,6 +173,12 @@ void Sessions::forget(ChangeSession& session) {
 	sessions_.erase(client);
 }
 
+// Forgets a session whose client may still send a change again.
+void Sessions::forget_too_early(ChangeSession& session) {
+	if (!std::exchange(forgot_any_, true)) changed_.push_back(0);
+	forget(session);
+}
+
 void Sessions::for_each_changed(const std::function<void(std::uint64_t, Bytes)>& take) {
 	for (const std::uint64_t client : changed_) {
 		const auto found = sessions_.find(client);
@@ -197,7 +200,8 @@ bool Sessions::restore(std::uint64_t client, Bytes bytes, Nanoseconds now) {
 	room_ -= session.room();
 	const bool good = session.read(bytes);
 	room_ += session.room();
-	leave(session, now);
+	if (good) leave(session, now);
+	else forget_too_early(session);
 	return good;
 }
 

@@ -73,6 +73,7 @@ private:
 	static_assert(sizeof(Version) == sizeof(Range));
 	// In the bytes of a session, a range that cannot be; versions follow it.
 	static constexpr std::uint64_t versions_follow = ~std::uint64_t{0};
+	static_assert(order_max < versions_follow - 2, "no range looks like the mark, and no sum of an order wraps");
 
 	// The first range that ends at `order` or later.
 	std::vector<Range>::const_iterator range_at(std::uint64_t order) const;
@@ -123,7 +124,8 @@ public:
 	// some".
 	void for_each_changed(const std::function<void(std::uint64_t client, Bytes bytes)>& take);
 	void written();
-	// Restores what for_each_changed() passed. Returns false if the bytes are no session.
+	// Restores what for_each_changed() passed. Returns false if the bytes are no session. Then the
+	// client is forgotten, and forgot() is true for it and for each other unknown client.
 	bool restore(std::uint64_t client, Bytes bytes, Nanoseconds now);
 
 private:
@@ -132,6 +134,7 @@ private:
 
 	void note(ChangeSession& session);
 	void forget(ChangeSession& session);
+	void forget_too_early(ChangeSession& session);
 	void stop_idling(ChangeSession& session);
 
 	std::uint64_t identity_;

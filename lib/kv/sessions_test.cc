@@ -132,6 +132,38 @@ TEST(ChangeSession, BytesThatAreNoSessionAreRefused) {
 	EXPECT_FALSE(ChangeSession().read(bytes));
 }
 
+// A server could not start again after a change whose order was nearly the greatest number.
+TEST(ChangeSession, EachOrderThatTheWireAcceptsCanBeReadAgain) {
+	const auto is_accepted = [](const ChangeId& id) {
+		std::vector<std::byte> message;
+		append(message, with_id({.operation = Operation::remove, .key_length = 1}));
+		append(message, bytes_of(id));
+		append(message, bytes_of("k"));
+		return Requests(message).next().has_value();
+	};
+	std::vector<std::uint64_t> orders{1, 2, 3, order_max / 2};
+	for (std::uint64_t i = 0; i < 5; ++i) orders.push_back(order_max - 2 + i);
+	for (std::uint64_t i = 0; i < 5; ++i) orders.push_back(~std::uint64_t{0} - 4 + i);
+	const auto settled_too = orders;
+	std::uint64_t greatest = 0;
+	for (const std::uint64_t order : orders)
+		for (const std::uint64_t settled : settled_too) {
+			if (!is_accepted({.order = order, .settled = settled})) continue;
+			greatest = std::max(greatest, order);
+			for (const std::uint64_t version : {0, 7}) {
+				ChangeSession session, copy;
+				session.keep(1);
+				session.settle(settled);
+				if (session.fate_of(order) == Fate::fresh) session.keep(order, version);
+				ASSERT_TRUE(copy.read(session.bytes())) << order << " " << settled;
+				EXPECT_EQ(copy.fate_of(order), session.fate_of(order)) << order << " " << settled;
+				EXPECT_EQ(copy.version_of(order), session.version_of(order)) << order << " " << settled;
+				EXPECT_EQ(copy.entries(), session.entries()) << order << " " << settled;
+			}
+		}
+	EXPECT_EQ(greatest, order_max);
+}
+
 TEST(Sessions, ASessionOutlivesItsConnectionsByItsIdleTime) {
 	Sessions sessions(1);
 	ChangeSession& session = sessions.enter(7);
@@ -202,6 +234,20 @@ TEST(Sessions, ACopyMadeOfTheChangesKnowsTheSame) {
 	EXPECT_TRUE(copy.forgot(1));
 	EXPECT_FALSE(copy.forgot(2));
 	EXPECT_EQ(copy.enter(2).fate_of(1), Fate::done);
+}
+
+TEST(Sessions, AClientWhoseBytesAreNoSessionIsForgottenAndTheJournalHearsOfIt) {
+	Sessions sessions(1);
+	ChangeSession good;
+	good.keep(5);
+	EXPECT_TRUE(sessions.restore(1, good.bytes(), 0));
+	EXPECT_FALSE(sessions.restore(2, bytes_of("no session"), 0));
+	EXPECT_FALSE(sessions.forgot(1));
+	EXPECT_TRUE(sessions.forgot(2));
+	std::map<std::uint64_t, bool> written;  // by client: whether the journal has something of it
+	sessions.for_each_changed([&](std::uint64_t client, Bytes bytes) { written[client] = !bytes.empty(); });
+	EXPECT_EQ(written, (std::map<std::uint64_t, bool>{{0, true}, {2, false}}));
+	EXPECT_EQ(sessions.size(), 1u);
 }
 
 TEST(Sessions, AnUndoneChangeIsFreshAgainAlsoForTheJournal) {

@@ -102,7 +102,8 @@ std::expected<Request, Malformed> Requests::next() {
 	if ((options & identified_bit) != 0) {
 		if (!is_change(header.operation)) return std::unexpected(Malformed::operation);
 		if (!take_value(rest_, request.id.emplace())) return std::unexpected(Malformed::length);
-		if (request.id->order == 0 || request.id->order < request.id->settled) return std::unexpected(Malformed::value);
+		const ChangeId& id = *request.id;
+		if (id.order == 0 || id.order > order_max || id.order < id.settled) return std::unexpected(Malformed::value);
 	}
 	if ((options & versioned_bit) != 0) {
 		request.versioned = true;

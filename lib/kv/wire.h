@@ -130,11 +130,13 @@ static_assert(sizeof(RequestHeader) == RequestHeader::bytes);
 // The identity of a change (SET or DEL), by which the server executes it once, however often it is
 // sent. It follows the header if `identified_bit` is set in the header's second byte.
 struct ChangeId {
-	// From 1 on; one more with each change of this client at this server.
+	// From 1 to order_max; one more with each change of this client at this server.
 	std::uint64_t order = 0;
 	std::uint64_t settled = 0;  // no change of this client below this order will be sent again
 };
 static_assert(sizeof(ChangeId) == 16);
+// The greatest order. A journal can hold each order that Requests::next() accepts (sessions.h).
+inline constexpr std::uint64_t order_max = std::uint64_t{1} << 63;
 
 // The second byte of a header holds the Protocol and these bits. Requests::next() moves them to
 // Request::id, Request::versioned and Request::ttl_ms; the functions below set them.

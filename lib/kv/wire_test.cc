@@ -72,6 +72,8 @@ TEST(KvWire, AnIdentifiedChangeHasItsIdBehindTheHeader) {
 		fault_of(message_with(with_id({.operation = Operation::get, .key_length = 3}), id)), Malformed::operation);
 	EXPECT_EQ(fault_of(message_with(with_id(header), {.order = 0})), Malformed::value);
 	EXPECT_EQ(fault_of(message_with(with_id(header), {.order = 4, .settled = 5})), Malformed::value);
+	EXPECT_EQ(fault_of(message_with(with_id(header), {.order = order_max + 1})), Malformed::value);
+	EXPECT_EQ(fault_of(message_with(with_id(header), {.order = ~std::uint64_t{0} - 1})), Malformed::value);
 }
 
 TEST(KvWire, AChangeHasItsExpectedVersionBehindTheIdAndAGetHasNone) {
