@@ -5,15 +5,18 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
 
 #include "bench/connect/rows.h"
 #include "bench/judge/judge.h"
+#include "bench/judge/kind.h"
 #include "bench/kv/rows.h"
 #include "bench/rcud/rows.h"
 #include "bench/rpc/rows.h"
@@ -28,6 +31,8 @@ struct CheckedTable {
 	std::string file;
 	bool strict = false;
 	bool json = false;
+	bool table = false;
+	std::size_t rows_max = std::numeric_limits<std::size_t>::max();
 };
 
 // The experiments whose tables the one judge knows.
@@ -46,56 +51,110 @@ const bench::Experiment& experiment_of(const bench::Table& table) {
 	return **(found == std::end(experiments) ? std::begin(experiments) : found);
 }
 
+auto number_of_rows(std::span<const bench::Verdict> verdicts, bench::Validity validity) {
+	return std::ranges::count(verdicts, validity, &bench::Verdict::validity);
+}
+
 // "3 rows: 1 invalid, 0 suspect"; the other verdicts follow if a row has them.
 std::string counts_text(std::span<const bench::Verdict> verdicts) {
 	using bench::Validity;
 	std::string text = fmt::format("{} rows:", verdicts.size());
 	for (const Validity each :
 		{Validity::invalid, Validity::suspect, Validity::not_comparable, Validity::mislabelled}) {
-		const auto count = std::ranges::count(verdicts, each, &bench::Verdict::validity);
+		const auto count = number_of_rows(verdicts, each);
 		if (count > 0 || each == Validity::invalid || each == Validity::suspect)
 			text += fmt::format("{} {} {}", text.ends_with(':') ? "" : ",", count, bench::name_of(each));
 	}
 	return text;
 }
 
-// Judges a table by the one judge and prints what it finds.
-int check_table(const CheckedTable& options, const bench::Experiment& experiment, const bench::Table& table) {
-	const auto verdicts = bench::judge(experiment, table);
-	if (!verdicts) return complain(fmt::format("{}: {}", options.file, verdicts.error()));
-	const auto count = [&](bench::Validity validity) {
-		return std::ranges::count(*verdicts, validity, &bench::Verdict::validity);
-	};
-	const auto invalid = count(bench::Validity::invalid), suspect = count(bench::Validity::suspect);
-	const std::string remark = experiment.remark ? experiment.remark(table) : "";
-	if (options.json) {
-		bench::Json rows = bench::Json::array();
-		for (std::size_t i = 0; i < table.rows.size(); ++i) {
-			bench::Json& row = rows.emplace_back(bench::Json::object());
-			for (const bench::Column& column : experiment.columns) {
-				if (column.role != bench::Role::cell) continue;
-				const auto number = bench::number_of(table.rows[i], column.name);
-				if (column.kind == bench::Kind::count && number)
-					row[std::string(column.name)] = static_cast<std::uint64_t>(number->value);
-				else row[std::string(column.name)] = bench::word_of(table.rows[i], column.name);
-			}
-			row["validity"] = bench::name_of((*verdicts)[i].validity);
-			row["reason"] = (*verdicts)[i].reason;
-		}
-		fmt::print("{}\n",
-			bench::Json{{"file", options.file}, {"experiment", experiment.name}, {"rows", rows}, {"remark", remark},
-				{"invalid", invalid}, {"suspect", suspect}}
-				.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-	} else {
-		for (std::size_t i = 0; i < table.rows.size(); ++i) {
-			const auto& [validity, reason] = (*verdicts)[i];
-			if (validity >= bench::Validity::suspect)
-				fmt::print("{:<7}  {}: {}\n", bench::name_of(validity), experiment.title(table.rows[i]), reason);
-		}
-		if (!remark.empty()) fmt::print("{}\n", remark);
-		fmt::print("{}\n", counts_text(*verdicts));
+// A value as the judge reads it: a figure as a number, a word as its text, a list as it is. Null if
+// there is none, and for a figure that is no number. A list is moved out of the row.
+bench::Json value_as_judged(bench::Json& row, const bench::Column& column) {
+	if (!bench::has_value(row, column.name)) return nullptr;
+	if (column.kind == bench::Kind::word) return bench::word_of(row, column.name);
+	if (column.kind == bench::Kind::list) {
+		bench::Json& list = row[std::string(column.name)];
+		return list.is_array() ? std::move(list) : bench::Json();
 	}
-	return options.strict && invalid > 0 ? impossible_data : good;
+	const auto number = bench::number_of(row, column.name);
+	return number ? bench::Json(number->value) : bench::Json();
+}
+
+// The row's values by column, and half a unit of the last printed digit of each figure that does
+// not follow from repetitions.
+void add_values(bench::Json& document, const bench::Experiment& experiment, bench::Json& row) {
+	const bool is_rounded = !bench::has_value(row, "repetitions");
+	bench::Json& values = document["values"] = bench::Json::object();
+	for (const bench::Column& column : experiment.columns) {
+		if (column.role == bench::Role::verdict) continue;
+		if (is_rounded && column.role == bench::Role::result)
+			if (const auto number = bench::number_of(row, column.name); number && std::isfinite(number->rounding))
+				document["rounding"][std::string(column.name)] = number->rounding;
+		if (bench::Json value = value_as_judged(row, column); !value.is_null())
+			values[std::string(column.name)] = std::move(value);
+	}
+}
+
+// The verdict on a row and the columns of its cell, by which a reader finds it.
+bench::Json document_of(const bench::Experiment& experiment, const bench::Json& row, const bench::Verdict& verdict) {
+	bench::Json document = bench::Json::object();
+	for (const bench::Column& column : experiment.columns) {
+		if (column.role != bench::Role::cell) continue;
+		const auto number = bench::number_of(row, column.name);
+		if (column.kind == bench::Kind::count && number)
+			document[std::string(column.name)] = static_cast<std::uint64_t>(number->value);
+		else document[std::string(column.name)] = bench::word_of(row, column.name);
+	}
+	document["validity"] = bench::name_of(verdict.validity);
+	document["reason"] = verdict.reason;
+	return document;
+}
+
+void print_json(const CheckedTable& options, const bench::Experiment& experiment, bench::Table& table,
+	std::string_view kind, std::span<const bench::Verdict> verdicts) {
+	bench::Json document{{"file", options.file}, {"experiment", experiment.name}, {"kind", kind},
+		{"rows", bench::Json::array()}, {"remark", experiment.remark ? experiment.remark(table) : ""},
+		{"invalid", number_of_rows(verdicts, bench::Validity::invalid)},
+		{"suspect", number_of_rows(verdicts, bench::Validity::suspect)}};
+	if (options.table) {
+		bench::Json& cell = document["cell"] = bench::Json::array();
+		for (const bench::Column& column : experiment.columns)
+			if (column.role == bench::Role::cell) cell.push_back(column.name);
+		bench::Json& environment = document["environment"] = bench::Json::object();
+		for (const auto& [key, value] : table.environment) environment[key] = value;
+	}
+	for (std::size_t i = 0; i < table.rows.size(); ++i) {
+		bench::Json& row = document["rows"].emplace_back(document_of(experiment, table.rows[i], verdicts[i]));
+		if (options.table) add_values(row, experiment, table.rows[i]);
+	}
+	// Indented, a histogram would have a line for each of its numbers.
+	const int indentation = options.table ? -1 : 2;
+	fmt::print("{}\n", document.dump(indentation, ' ', false, bench::Json::error_handler_t::replace));
+}
+
+void print_findings(
+	const bench::Experiment& experiment, const bench::Table& table, std::span<const bench::Verdict> verdicts) {
+	for (std::size_t i = 0; i < table.rows.size(); ++i) {
+		const auto& [validity, reason] = verdicts[i];
+		if (validity >= bench::Validity::suspect)
+			fmt::print("{:<7}  {}: {}\n", bench::name_of(validity), experiment.title(table.rows[i]), reason);
+	}
+	if (const std::string remark = experiment.remark ? experiment.remark(table) : ""; !remark.empty())
+		fmt::print("{}\n", remark);
+	fmt::print("{}\n", counts_text(verdicts));
+}
+
+// Judges a table by the one judge and prints what it finds.
+int check_table(const CheckedTable& options, const bench::Experiment& experiment, bench::Table& table) {
+	auto verdicts = bench::judge(experiment, table);
+	if (!verdicts) return complain(fmt::format("{}: {}", options.file, verdicts.error()));
+	const auto kind = bench::kind_of(table);
+	if (!kind) return complain(fmt::format("{}: {}", options.file, kind.error()));
+	bench::examine_devices(table, *verdicts);
+	if (options.json) print_json(options, experiment, table, *kind, *verdicts);
+	else print_findings(experiment, table, *verdicts);
+	return options.strict && number_of_rows(*verdicts, bench::Validity::invalid) > 0 ? impossible_data : good;
 }
 
 int check(const CheckedTable& options) {
@@ -108,8 +167,10 @@ int check(const CheckedTable& options) {
 			return complain(fmt::format(
 				"cannot read {}: {}", options.file, file ? "it is empty or not a file" : std::strerror(errno)));
 	}
-	const auto table = bench::read_table(text.str());
+	auto table = bench::read_table(text.view());
 	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
+	if (table->rows.size() > options.rows_max)
+		return complain(fmt::format("{}: more than {} rows: name a part of them", options.file, options.rows_max));
 	return check_table(options, experiment_of(*table), *table);
 }
 
@@ -132,7 +193,9 @@ void add_check(CLI::App& app, Action& action) {
 	auto options = std::make_shared<CheckedTable>();
 	sub->add_option("file", options->file, "Table in CSV or JSON (- is standard input)")->required()->type_name("FILE");
 	sub->add_flag("--strict", options->strict, "Exit with 3 if a row is invalid");
-	sub->add_flag("--json", options->json, "Print JSON");
+	CLI::Option* const json = sub->add_flag("--json", options->json, "Print JSON");
+	sub->add_flag("--table", options->table, "Print the environment and the values of each row too")->needs(json);
+	sub->add_option("--rows-max", options->rows_max, "Refuse a table of more rows")->type_name("N");
 	sub->callback([options, &action] { action = [options] { return check(*options); }; });
 }
 

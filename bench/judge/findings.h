@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace verbena::bench {
 
@@ -29,6 +30,10 @@ struct Verdict {
 
 class Findings {
 public:
+	Findings() = default;
+	// Those that an earlier examination has found.
+	explicit Findings(Verdict verdict) : verdict_(std::move(verdict)) {}
+
 	// Adds a reason, unless it was given before. A remark changes no verdict.
 	void remark(const std::string& reason) { add(Validity::valid, reason); }
 	void not_applicable(const std::string& reason) { add(Validity::not_applicable, reason); }

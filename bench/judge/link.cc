@@ -5,12 +5,14 @@
 
 #include <charconv>
 
+#include "bench/judge/kind.h"
+
 namespace verbena::bench {
 
 double link_gigabits(const Environment& environment) {
 	const std::string_view link = value_of(environment, "link");
 	const auto unit = link.find(" Gb/s");
-	if (value_of(environment, "kind") != "hardware" || unit == link.npos) return 0;
+	if (!is_called_hardware(environment) || unit == link.npos) return 0;
 	const auto from = link.substr(0, unit).find_last_of(' ') + 1;
 	double rate = 0;
 	std::from_chars(link.data() + from, link.data() + unit, rate);
@@ -18,8 +20,8 @@ double link_gigabits(const Environment& environment) {
 }
 
 void examine_link(const Environment& environment, double payload_gigabits, Findings& findings) {
-	const std::string_view device = value_of(environment, "device");
-	if (value_of(environment, "kind") == "hardware" && device.starts_with("vb_"))
+	const std::string_view device = software_device_in(value_of(environment, "device"));
+	if (is_called_hardware(environment) && !device.empty())
 		findings.invalid(fmt::format("{} is a software device, but the environment says hardware", device));
 	const double rate = link_gigabits(environment);
 	if (rate > 0 && payload_gigabits > rate)

@@ -10,6 +10,7 @@ Environment environment(const char* kind, const char* link) { return {{"kind", k
 
 TEST(Link, HasARateIfItIsThatOfHardware) {
 	EXPECT_EQ(link_gigabits(environment("hardware", "Ethernet, 100 Gb/s, to host2")), 100);
+	EXPECT_EQ(link_gigabits(environment("Hardware", "100 Gb/s")), 100);
 	EXPECT_EQ(link_gigabits(environment("hardware", "2.5 Gb/s")), 2.5);
 	EXPECT_EQ(link_gigabits(environment("software", "Ethernet, 100 Gb/s, to host2")), 0);
 	EXPECT_EQ(link_gigabits(environment("hardware", "Ethernet, to host2")), 0);
@@ -34,6 +35,7 @@ TEST(Link, IsNotThatOfHardwareIfTheDeviceIsSoftware) {
 		return findings.verdict().reason;
 	};
 	EXPECT_EQ(found("mlx5_0"), "");
+	EXPECT_EQ(found("VB_lo"), "VB_lo is a software device, but the environment says hardware");
 	EXPECT_EQ(found("vb_lo"), "vb_lo is a software device, but the environment says hardware");
 }
 

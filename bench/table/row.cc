@@ -22,6 +22,13 @@ double rounding_of(std::string_view text) {
 
 }  // namespace
 
+std::string lowered(std::string_view text) {
+	std::string small(text);
+	for (char& c : small)
+		if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+	return small;
+}
+
 std::string_view value_of(const Environment& environment, std::string_view name) {
 	const auto found = std::ranges::find(environment, name, &Environment::value_type::first);
 	return found == environment.end() ? std::string_view() : std::string_view(found->second);

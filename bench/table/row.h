@@ -29,6 +29,9 @@ struct Table {
 	std::vector<Json> rows;
 };
 
+// The text with small letters for A to Z. The keys of an environment are compared in this form.
+std::string lowered(std::string_view text);
+
 // The value of a name in the environment; empty if there is none.
 std::string_view value_of(const Environment& environment, std::string_view name);
 

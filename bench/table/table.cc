@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <set>
 
 #include "bench/table/histogram.h"
 
@@ -14,6 +16,30 @@ std::string trimmed(std::string_view text) {
 	const auto from = text.find_first_not_of(" \t\r");
 	return from == text.npos ? std::string()
 							 : std::string(text.substr(from, text.find_last_not_of(" \t\r") - from + 1));
+}
+
+// Two values of one name would let two readers see two tables.
+std::string appears_twice(std::string_view what, std::string_view name) {
+	return fmt::format("{} '{}' appears twice", what, name);
+}
+
+// The judge knows the keys of the environment in any case, so two that differ in case are the same.
+std::expected<void, std::string> examine_keys(const Environment& environment) {
+	std::set<std::string> known;
+	for (const auto& [key, value] : environment)
+		if (!known.insert(lowered(key)).second) return std::unexpected(appears_twice("environment key", key));
+	return {};
+}
+
+// Says why a text cannot be a table that our programs wrote; empty if it can.
+std::string_view foreign(std::string_view text) {
+	try {
+		(void)Json(text).dump();  // throws if the text is not UTF-8
+	} catch (const Json::exception&) {
+		return "not UTF-8 text: name a CSV or JSON file of `verbena bench`";
+	}
+	if (text.find('\0') != text.npos) return "a byte 0 in the text: name a CSV or JSON file of `verbena bench`";
+	return {};
 }
 
 // Removes a line "# key: value" from the front of `text`.
@@ -51,10 +77,10 @@ std::expected<Table, std::string> read_csv(std::string_view text) {
 		line += static_cast<std::size_t>(std::ranges::count(before.substr(0, before.size() - text.size()), '\n'));
 		if (fields.empty() || (fields.size() == 1 && fields.front().empty())) continue;
 		if (header.empty()) {
-			header = std::move(fields);
+			// A column with a blank beside its name would be none of the judge's columns.
+			for (const std::string& field : fields) header.push_back(trimmed(field));
 			for (const std::string& name : header)
-				if (std::ranges::count(header, name) > 1)
-					return std::unexpected(fmt::format("column '{}' appears twice", name));
+				if (std::ranges::count(header, name) > 1) return std::unexpected(appears_twice("column", name));
 			continue;
 		}
 		if (fields.size() != header.size())
@@ -68,13 +94,30 @@ std::expected<Table, std::string> read_csv(std::string_view text) {
 }
 
 std::expected<Table, std::string> read_json(std::string_view text) {
-	Json json = Json::parse(text, nullptr, false);
-	if (json.is_discarded()) return std::unexpected("not valid JSON");
+	// The names of the object that is read at each of the depths that the document, its environment
+	// and its rows have.
+	std::array<std::set<std::string>, 4> names;
+	std::string repeated;
+	const auto examine_name = [&](int depth, Json::parse_event_t event, const Json& parsed) {
+		if (event == Json::parse_event_t::object_start && depth < 3)
+			names.at(static_cast<std::size_t>(depth) + 1).clear();
+		if (event == Json::parse_event_t::key && depth <= 3 &&
+			!names.at(static_cast<std::size_t>(depth)).insert(parsed.get<std::string>()).second)
+			repeated = parsed.get<std::string>();
+		return true;
+	};
+	Json json = Json::parse(text, examine_name, false);
+	if (!repeated.empty()) return std::unexpected(appears_twice("name", repeated));
+	if (json.is_discarded())
+		return std::unexpected(text.find_last_of('}') == text.find_last_not_of(" \t\r\n")
+				? "not valid JSON"
+				: "not valid JSON: it does not end with '}', so it is truncated; measure again");
 	if (!json.contains("rows") || !json["rows"].is_array()) return std::unexpected("the JSON has no list 'rows'");
 	Table table;
-	if (json.contains("environment") && json["environment"].is_object())
-		for (const auto& [key, value] : json["environment"].items())
-			table.environment.emplace_back(key, text_of(value));
+	if (const auto found = json.find("environment"); found != json.end() && !found->is_null()) {
+		if (!found->is_object()) return std::unexpected("the JSON's 'environment' is not an object");
+		for (const auto& [key, value] : found->items()) table.environment.emplace_back(key, text_of(value));
+	}
 	for (Json& row : json["rows"]) {
 		if (!row.is_object()) return std::unexpected(fmt::format("row {} is not an object", table.rows.size() + 1));
 		table.rows.push_back(std::move(row));
@@ -142,8 +185,11 @@ std::expected<std::vector<std::string>, std::string> take_record(std::string_vie
 std::expected<Table, std::string> read_table(std::string_view text) {
 	if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // the byte order mark of UTF-8
 	const auto first = text.find_first_not_of(" \t\r\n");
+	if (const std::string_view why = foreign(text); !why.empty()) return std::unexpected(std::string(why));
 	auto table = first != text.npos && text[first] == '{' ? read_json(text) : read_csv(text);
 	if (table && table->rows.empty()) return std::unexpected("no rows");
+	if (table)
+		if (const auto keys = examine_keys(table->environment); !keys) return std::unexpected(keys.error());
 	return table;
 }
 

@@ -59,6 +59,41 @@ def test_our_own_table_has_no_invalid_row(programs: Programs, table: Path, name:
     assert {validity for validity, _ in judged(programs, table / name).values()} == own, "a row reads as it was written"
 
 
+@pytest.mark.parametrize("name", ["rows.csv", "rows.json"])
+def test_check_prints_the_table_as_it_has_read_it(programs: Programs, table: Path, name: str) -> None:
+    ran = programs.run("verbena", "check", "--json", "--table", table / name)
+    read, written = json.loads(ran.out), json.loads((table / "rows.json").read_text())
+    assert (read["experiment"], read["kind"], read["environment"]) == ("rcud", "software", written["environment"])
+    assert read["cell"] == ["experiment", "mode", "msg", "window", "op", "window_mode", "qps", "senders"]
+    for row, own in zip(read["rows"], written["rows"], strict=True):
+        values = {key: value for key, value in row["values"].items() if key not in ("repetitions", "apart")}
+        assert values == {key: own[key] for key in values} and values["msg"] == own["msg"]
+        left_out = {key for key in own if own[key] not in (None, "")} - set(row["values"])
+        assert left_out <= {"validity", "reason"}, "the verdict is the judge's"
+        assert [each["counted_ns"] for each in row["values"]["repetitions"]] == [
+            each["counted_ns"] for each in own["repetitions"]
+        ]
+
+
+def test_check_says_what_software_is_and_what_it_does_not_believe(programs: Programs) -> None:
+    head = "experiment,mode,msg,window,iters,mops,gib,device\nmsg_sweep,RC,64,4,1,1.0,0.06,VB_LO\n"
+    for environment, status, text in (
+        ("# nic: hardware\n", 3, '"kind": "software"'),
+        ("# kind: Hardware\n", 3, "VB_LO is a software device, but the environment says hardware"),
+        ("# kind: hardware\n# kind: software\n", 1, "environment key 'kind' appears twice"),
+        ("# kind: virtual\n", 1, "kind 'virtual' in the environment is neither hardware nor software"),
+    ):
+        (programs.folder / "table.csv").write_text(head + environment)
+        ran = programs.run("verbena", "check", "--strict", "--json", "table.csv")
+        assert ran.status == status and text in ran.out + ran.err, ran
+
+
+def test_check_refuses_a_table_of_more_rows_than_it_may_have(programs: Programs) -> None:
+    assert programs.run("verbena", "check", PUBLISHED, "--rows-max", 36).status == 0
+    ran = programs.run("verbena", "check", PUBLISHED, "--rows-max", 35)
+    assert ran.status == 1 and "more than 35 rows: name a part of them" in ran.err, ran
+
+
 def test_a_report_in_an_activated_virtual_environment_finds_debians_modules(programs: Programs, tmp_path: Path) -> None:
     subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     activated = os.environ | {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/judge/kind.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace verbena::bench {
+namespace {
+
+// In small letters; empty if the environment has no such key.
+std::optional<std::string> said_of(const Environment& environment, std::string_view name) {
+	for (const auto& [key, value] : environment)
+		if (lowered(key) == name) return lowered(value);
+	return {};
+}
+
+bool is_software(std::string_view device) {
+	const std::string name = lowered(device);
+	return name.starts_with("vb_") || name.starts_with("rxe") || name.starts_with("siw");
+}
+
+}  // namespace
+
+std::string_view software_device_in(std::string_view text) {
+	constexpr std::string_view between = " \t,;:/()[]\"'";
+	while (!text.empty()) {
+		text.remove_prefix(std::min(text.size(), text.find_first_not_of(between)));
+		const std::string_view device = text.substr(0, text.find_first_of(between));
+		if (is_software(device)) return device;
+		text.remove_prefix(device.size());
+	}
+	return {};
+}
+
+bool is_called_hardware(const Environment& environment) { return said_of(environment, "kind") == "hardware"; }
+
+std::expected<std::string_view, std::string> kind_of(const Table& table) {
+	const auto said = said_of(table.environment, "kind");
+	if (said && said != "hardware" && said != "software")
+		return std::unexpected(fmt::format("kind '{}' in the environment is neither hardware nor software", *said));
+	const bool names_software = !software_device_in(said_of(table.environment, "device").value_or("")).empty() ||
+		std::ranges::any_of(
+			table.rows, [](const Json& row) { return !software_device_in(word_of(row, "device")).empty(); });
+	if (names_software || said == "software") return "software";
+	return said ? "hardware" : "unknown";
+}
+
+void examine_devices(const Table& table, std::span<Verdict> verdicts) {
+	if (!is_called_hardware(table.environment)) return;
+	for (std::size_t i = 0; i < table.rows.size(); ++i) {
+		const std::string text = word_of(table.rows[i], "device");
+		const std::string_view device = software_device_in(text);
+		if (device.empty()) continue;
+		Findings findings(verdicts[i]);
+		findings.invalid(fmt::format("{} is a software device, but the environment says hardware", device));
+		verdicts[i] = findings.verdict();
+	}
+}
+
+}  // namespace verbena::bench

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/judge/kind.h"
+
+#include <gtest/gtest.h>
+
+namespace verbena::bench {
+namespace {
+
+std::string kind(Environment environment, const char* device = "") {
+	const auto found = kind_of({.environment = std::move(environment), .rows = {{{"device", device}}}});
+	return found ? std::string(*found) : found.error();
+}
+
+TEST(Kind, IsThatOfTheEnvironmentInAnyCase) {
+	EXPECT_EQ(kind({{"kind", "hardware"}}), "hardware");
+	EXPECT_EQ(kind({{"Kind", "Hardware"}}), "hardware");
+	EXPECT_EQ(kind({{"kind", "SOFTWARE"}}), "software");
+	EXPECT_EQ(kind({}), "unknown");
+}
+
+TEST(Kind, FollowsFromNoOtherKeyOfTheEnvironment) {
+	EXPECT_EQ(kind({{"nic", "hardware"}}), "unknown");
+	EXPECT_EQ(kind({{"Device kind", "Hardware"}}), "unknown");
+	EXPECT_EQ(kind({{"nic", "hardware"}, {"kind", "software"}}), "software");
+}
+
+TEST(Kind, OfASoftwareDeviceIsSoftwareWhateverTheEnvironmentSays) {
+	for (const char* device : {"vb_lo", "VB_LO", "mlx5_0, vb_lo", "rxe0", "siw_eth0"}) {
+		EXPECT_EQ(kind({{"kind", "hardware"}, {"device", device}}), "software") << device;
+		EXPECT_EQ(kind({{"kind", "hardware"}}, device), "software") << device;
+	}
+	EXPECT_EQ(kind({{"kind", "hardware"}, {"device", "mlx5_vb_0"}}, "mlx5_0"), "hardware");
+}
+
+TEST(Kind, WithAnUnknownValueIsRefused) {
+	EXPECT_EQ(kind({{"kind", "virtual"}}), "kind 'virtual' in the environment is neither hardware nor software");
+	EXPECT_EQ(kind({{"kind", ""}}), "kind '' in the environment is neither hardware nor software");
+}
+
+TEST(Kind, ARowOfASoftwareDeviceIsInvalidIfTheEnvironmentSaysHardware) {
+	const auto verdicts = [](const char* said) {
+		std::vector<Verdict> found{{}, {Validity::suspect, "fast"}};
+		examine_devices(
+			{.environment = {{"kind", said}}, .rows = {{{"device", "mlx5_0"}}, {{"device", "Vb_lo"}}}}, found);
+		return found;
+	};
+	EXPECT_EQ(verdicts("Hardware")[0].validity, Validity::valid);
+	EXPECT_EQ(verdicts("Hardware")[1].validity, Validity::invalid);
+	EXPECT_EQ(verdicts("Hardware")[1].reason, "fast; Vb_lo is a software device, but the environment says hardware");
+	EXPECT_EQ(verdicts("software")[1].validity, Validity::suspect);
+}
+
+}  // namespace
+}  // namespace verbena::bench
