@@ -49,10 +49,10 @@ def changes(read: dict[Experiment, list[Source]], baseline: list[Path], toleranc
     old = read_sources(baseline)
     found: list[Change] = []
     for experiment, sources in read.items():
-        known = {experiment.cell_of(row): row for source in old.get(experiment, []) for row in source.rows}
+        known = _by_cell(experiment, old.get(experiment, []))
         for source in sources:
             for row in source.rows:
-                found += _of_row(experiment, source, known.get(experiment.cell_of(row)), row, tolerance)
+                found += _of_row(experiment, source, known.get(row.judged_cell), row, tolerance)
     if not any(change.bounds for change in found):
         reasons = sorted({change.reason for change in found if change.reason})
         why = f" ({reasons[0]})" if reasons else ""
@@ -61,6 +61,18 @@ def changes(read: dict[Experiment, list[Source]], baseline: list[Path], toleranc
         )
     order = [REGRESSION, IMPROVEMENT, NO_CHANGE, NOT_COMPARED]
     return sorted(found, key=lambda change: (order.index(change.verdict), -_size(change)))
+
+
+def _by_cell(experiment: Experiment, sources: list[Source]) -> dict[tuple[object, ...], Row]:
+    known: dict[tuple[object, ...], Row] = {}
+    for source in sources:
+        for row in source.rows:
+            if known.setdefault(row.judged_cell, row) is not row:
+                raise TableError(
+                    f"{source.label}: two rows of the baseline are {experiment.name} {experiment.name_of(row)}: name "
+                    "one run only"
+                )
+    return known
 
 
 def _size(change: Change) -> float:

@@ -11,7 +11,6 @@ from report import judge
 from report.charts import Chart
 from report.claims import Finding, Judgement, judge_each
 from report.compare import Comparison
-from report.reading import read_table
 from report.tables import PUBLISHED, Row, Source, Table
 
 
@@ -51,13 +50,10 @@ class Experiment:
     name: str  # as in `verbena bench NAME`
     title: str
     counts: str  # sentences: what a row is, and what counts
-    # The rows of a table with the verdicts of the judge; a TableError says what is wrong.
-    rows: Callable[[Table, Iterable[tuple[str, str]]], tuple[Row, ...]]
+    rows: Callable[[Table], tuple[Row, ...]]  # a TableError says what is wrong
     claims: dict[str, Callable[[Source], Finding]]  # by the claim's id
     claims_note: str
     name_of: Callable[[Row], str]  # the cell of a row in words
-    # The columns that make the cell: rows of two runs are compared if they agree in them.
-    cell: tuple[str, ...]
     compare: Callable[[Source], list[Comparison]]
     charts: Callable[[list[Source], Source | None], Iterable[Chart]]  # made one after the other
     # The heads of the columns of numbers in the rows' table, by the name of the column. A column in
@@ -75,10 +71,11 @@ class Experiment:
     sections: Callable[[list[Source]], list[Section]] = lambda _: []
     source: type[Source] = Source
 
-    def read(self, table: Table, verdicts: Iterable[tuple[str, str]], label: str) -> Source:
-        rows = self.rows(table, verdicts)
+    def read(self, table: Table, label: str) -> Source:
+        rows = self.rows(table)
         published = self.published()
-        return self.source(label, table.environment, rows, published is not None and rows == published.rows)
+        is_published = published is not None and rows == published.rows
+        return self.source(label, table.environment, rows, is_published, table.kind)
 
     def published(self) -> Source | None:
         """Return the published table, judged as any table is."""
@@ -88,15 +85,11 @@ class Experiment:
         """Judge the published claims from the rows of a source."""
         return judge_each(source, self.published_system, self.claims) if self.claims else []
 
-    def cell_of(self, row: Row) -> tuple[object, ...]:
-        return tuple(row.words.get(name) or row.values.get(name) or "" for name in self.cell)
-
     def __hash__(self) -> int:
         return hash(self.name)
 
 
 @cache
 def _published(experiment: Experiment) -> Source:
-    table = read_table(PUBLISHED / experiment.published_table)
-    rows = experiment.rows(table, judge.judged(table).verdicts)
-    return experiment.source(table.path.stem, {}, rows, published=True)
+    table = judge.read_table(PUBLISHED / experiment.published_table)
+    return experiment.source(table.path.stem, {}, experiment.rows(table), published=True)

@@ -10,7 +10,7 @@ from report.connect.experiment import CONNECT
 from report.experiment import Experiment
 from report.kv.experiment import KV
 from report.rcud.experiment import RCUD
-from report.reading import ALL_BYTES_MAX, read_table
+from report.reading import ALL_BYTES_MAX, read_bytes
 from report.rpc.experiment import RPC
 from report.scale.experiment import SCALE
 from report.tables import Source, Table, TableError, labels
@@ -23,20 +23,19 @@ def read_sources(paths: list[Path]) -> dict[Experiment, list[Source]]:
     read: dict[Experiment, list[Source]] = {experiment: [] for experiment in EXPERIMENTS}
     bytes_read = 0
     for path, label in zip(paths, labels(paths), strict=True):
-        table = read_table(path)
-        bytes_read += len(table.text)
+        data = read_bytes(path)
+        bytes_read += len(data)
         if bytes_read > ALL_BYTES_MAX:
             raise TableError(f"{path}: the files have more than {ALL_BYTES_MAX >> 20} MiB together: name fewer")
-        experiment, source = _source_of(table, label)
+        experiment, source = _source_of(judge.judged(path, data), label)
         read[experiment].append(source)
     return {experiment: sources for experiment, sources in read.items() if sources}
 
 
 def read_source(path: Path, label: str) -> tuple[Experiment, Source]:
-    return _source_of(read_table(path), label)
+    return _source_of(judge.read_table(path), label)
 
 
 def _source_of(table: Table, label: str) -> tuple[Experiment, Source]:
-    judged = judge.judged(table)
-    experiment = next(each for each in EXPERIMENTS if each.name == judged.experiment)
-    return experiment, experiment.read(table, judged.verdicts, label)
+    experiment = next(each for each in EXPERIMENTS if each.name == table.experiment)
+    return experiment, experiment.read(table, label)

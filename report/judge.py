@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks `verbena check`, the one judge of rows, for a table's experiment and its verdicts.
+"""Asks `verbena check`, the one judge of rows, for a table as it has read and judged it.
 
 A verdict that stands in a file counts for nothing: a file can be edited.
 """
@@ -10,28 +10,22 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
-from typing import NamedTuple
 
-from report.tables import Table, TableError
+from report.reading import ROWS_MAX, read_bytes
+from report.tables import Item, Table, TableError
 
 BUILT = Path(__file__).resolve().parent.parent / "build" / "verbena"
-
+TIME_MAX_S = 120  # the largest table takes 5 s on a quiet machine
+LARGE_BYTES = 4 << 20  # the user sees that a table of this size is being judged
 
 # The loader's message, and the Debian packages of the libraries that every program of ours needs.
 NOT_LOADED = re.compile(r"error while loading shared libraries: ([^:\s]+)")
 PACKAGES = {"libibverbs.so.1": "libibverbs1", "librdmacm.so.1": "librdmacm1", "libverbena-nic.so": "libverbena-nic"}
-
-
-class Verdict(NamedTuple):
-    validity: str  # valid, n/a, suspect, invalid, not comparable, mislabelled
-    reason: str
-
-
-class Judged(NamedTuple):
-    experiment: str  # as in `verbena bench NAME`
-    verdicts: list[Verdict]  # in the order of the rows
 
 
 def program() -> str:
@@ -51,21 +45,63 @@ def _needed(library: str) -> str:
     return f"{program()}, which judges the rows, needs {library}: {install}"
 
 
-def judged(table: Table) -> Judged:
-    """Return the judge's verdicts on a table."""
-    try:
-        ran = subprocess.run(
-            [program(), "check", "--json", "-"], input=table.text, capture_output=True, text=True, check=False
+def read_table(path: Path) -> Table:
+    """Read and judge the table in a file; a TableError names the file and the fault in one line."""
+    return judged(path, read_bytes(path))
+
+
+def judged(path: Path, data: bytes) -> Table:
+    """Return the table whose bytes these are, with the judge's verdict on each row."""
+    if len(data) >= LARGE_BYTES:
+        print(f"{path}: {len(data) >> 20} MiB are being judged", file=sys.stderr, flush=True)
+    document = json.loads(_checked(path, data))
+    items = [
+        Item(
+            f"row {number}",
+            row["values"],
+            tuple(row["values"].get(name) or "" for name in document["cell"]),
+            row.get("rounding", {}),
+            row["validity"],
+            row["reason"],
         )
+        for number, row in enumerate(document["rows"], 1)
+    ]
+    return Table(path, document["experiment"], document["kind"], document["environment"], items)
+
+
+def _checked(path: Path, data: bytes) -> bytes:
+    """Return the JSON that `verbena check` prints about a table."""
+    command = [program(), "check", "--json", "--table", "--rows-max", str(ROWS_MAX), "-"]
+    try:
+        # A file and no pipe: the program may end before it has read everything.
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.seek(0)
+            ran = subprocess.run(command, stdin=file, capture_output=True, check=False, timeout=TIME_MAX_S)
+    except subprocess.TimeoutExpired:
+        raise TableError(
+            f"{path}: {command[0]}, which judges the rows, did not end within {TIME_MAX_S} s: name a part of the rows"
+        ) from None
     except OSError as error:
-        raise TableError(f"cannot run {error.filename}: {error.strerror}") from None
-    if lacks := NOT_LOADED.search(ran.stderr):
+        raise TableError(f"cannot run {error.filename or command[0]}: {error.strerror}") from None
+    if ran.returncode == 0:
+        return ran.stdout
+    errors = ran.stderr.decode(errors="replace")
+    if lacks := NOT_LOADED.search(errors):
         raise TableError(_needed(lacks[1]))
-    if ran.returncode != 0:
-        said = ran.stderr.strip().removeprefix("verbena: ").removeprefix("-: ").replace("\n", " ")
-        if said.startswith("no column"):
-            said += ": not a table of an experiment, so name a file of `verbena bench` or bench/published"
-        raise TableError(f"{table.path}: {said or f'verbena check ended with status {ran.returncode}'}")
-    document = json.loads(ran.stdout)
-    verdicts = [Verdict(row["validity"], row["reason"]) for row in document["rows"]]
-    return Judged(document["experiment"], verdicts)
+    if ran.returncode < 0:
+        raise TableError(
+            f"{path}: {command[0]}, which judges the rows, was ended by {_name_of(-ran.returncode)}: if nobody killed "
+            "it, this is a fault of ours, so report it with the file"
+        )
+    said = errors.strip().removeprefix("verbena: ").removeprefix("-: ").replace("\n", " ")
+    if said.startswith("no column"):
+        said += ": not a table of an experiment, so name a file of `verbena bench` or bench/published"
+    raise TableError(f"{path}: {said or f'verbena check ended with status {ran.returncode} and said nothing'}")
+
+
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nouns of a report: a file as it is (`Table`), a row of it, and a table with its label.
+"""The nouns of a report: a table as the judge has read it, a row of it, and a table with its label.
 
 A `Row` is one row as numbers and words; an experiment's own `Row` adds names for its columns. A
 value that the file does not have is None; nothing is guessed. Its validity is that of the judge.
@@ -7,9 +7,7 @@ value that the file does not have is None; nothing is guessed. Its validity is t
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -17,6 +15,7 @@ from typing import Generic, TypeVar
 
 PUBLISHED = Path(__file__).resolve().parent.parent / "bench" / "published"
 NO_VALUE = "–"  # in a table, where a row has no figure
+NUMBER_MAX = 1e18  # greater numbers, and those below 1 / NUMBER_MAX, are refused
 # The columns, of rows or of their repetitions, that have the round trip of a cache line between the
 # cores of both ends, in nanoseconds.
 ROUND_TRIPS = ("rtt_before_ns", "rtt_after_ns", "round_trip_ns", "core_to_core_ns")
@@ -27,13 +26,24 @@ class TableError(Exception):
 
 
 @dataclass(frozen=True)
+class Item:
+    """A row of a file as the judge has read it."""
+
+    place: str  # for messages
+    values: dict[str, object]  # by column: a float, a text or a list
+    cell: tuple[object, ...]  # the values of the columns that name the cell; "" if there is none
+    rounding: dict[str, float]  # half a unit of the last digit, of figures that no repetitions give
+    validity: str  # valid, n/a, suspect, invalid, not comparable, mislabelled
+    reason: str
+
+
+@dataclass(frozen=True)
 class Table:
     path: Path
-    header: tuple[str, ...]
+    experiment: str  # as in `verbena bench NAME`
+    kind: str  # the device is software, hardware or unknown
     environment: dict[str, str]
-    # For each row its place in the file, for messages, and its cells by column.
-    items: list[tuple[str, dict[str, str]]]
-    text: str = ""  # the whole file, for the judge
+    items: list[Item]
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,7 @@ class Row:
     validity: str = "valid"
     reason: str = ""
     repetitions: tuple[dict[str, object], ...] = ()
+    judged_cell: tuple[object, ...] = ()  # rows of two runs are compared if it is the same
 
     def get(self, name: str) -> float | None:
         return self.values.get(name)
@@ -87,25 +98,12 @@ class Source(Generic[RowType]):
     environment: dict[str, str]
     rows: tuple[RowType, ...]
     published: bool = False
+    judged_kind: str = "unknown"  # the device is software, hardware or unknown
 
     @property
     def kind(self) -> str:
-        """Software, hardware, published or unknown; hardware only if the environment says so."""
-        if self.published:
-            return "published"
-        for key, value in self.environment.items():
-            named = any(word in key.lower() for word in ("device", "kind", "nic", "hardware", "software", "backend"))
-            text = value.lower()
-            if named and "software" in text:
-                return "software"
-            if named and "hardware" in text:
-                return "hardware"
-            if key.lower() in ("hardware", "software") and text in ("true", "yes", "false", "no"):
-                return "hardware" if (key.lower() == "hardware") == (text in ("true", "yes")) else "software"
-        devices = {row.device for row in self.rows if row.device}
-        if devices and all(device.startswith(("vb_", "rxe", "siw")) for device in devices):
-            return "software"
-        return "unknown"
+        """Software, hardware, published or unknown."""
+        return "published" if self.published else self.judged_kind
 
     @property
     def kind_text(self) -> str:
@@ -126,52 +124,34 @@ class Source(Generic[RowType]):
 
 
 def rows_of(
-    table: Table,
-    row_type: type[RowType],
-    words: tuple[str, ...],
-    needed: tuple[str, ...],
-    verdicts: Iterable[tuple[str, str]],
+    table: Table, row_type: type[RowType], words: tuple[str, ...], needed: tuple[str, ...]
 ) -> tuple[RowType, ...]:
-    """Return the rows of a table in an experiment's type, with the judge's verdicts.
+    """Return the rows of a table in an experiment's type.
 
     `words` are the columns of text. The numbers `needed` must be present and positive.
     """
     rows = []
-    for (place, item), (validity, reason) in zip(table.items, verdicts, strict=True):
+    for item in table.items:
         try:
-            values = {
-                name: number(text, name, least=-math.inf)
-                for name, text in item.items()
-                if text.strip() and text[0] not in "[{" and name not in (*words, "validity", "reason")
-            }
+            values = {name: sound(value, name) for name, value in item.values.items() if isinstance(value, float)}
             for name in needed:
                 if name not in values:
                     raise TableError(f"no {name}")
                 if values[name] <= 0 or values[name] != int(values[name]):
-                    raise TableError(f"{name} {item[name]!r} is not a positive whole number")
-            repetitions = _repetitions(item.get("repetitions", ""))
+                    raise TableError(f"{name} {values[name]:g} is not a positive whole number")
         except TableError as error:
-            raise TableError(f"{table.path}: {place}: {error}") from None
-        texts = {name: item.get(name, "").strip() for name in words}
-        rows.append(row_type(texts, values, validity, reason, repetitions))
+            raise TableError(f"{table.path}: {item.place}: {error}") from None
+        texts = {name: text if isinstance(text := item.values.get(name), str) else "" for name in words}
+        listed = item.values.get("repetitions")
+        repetitions = tuple(each for each in listed if isinstance(each, dict)) if isinstance(listed, list) else ()
+        rows.append(row_type(texts, values, item.validity, item.reason, repetitions, item.cell))
     return tuple(rows)
 
 
-def _repetitions(text: str) -> tuple[dict[str, object], ...]:
-    try:
-        found = json.loads(text or "[]")
-    except (ValueError, RecursionError):
-        raise TableError("repetitions are not a JSON list") from None
-    return tuple(each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
-
-
-def number(text: str, name: str, least: float = 0) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise TableError(f"{name} {text!r} is not a number") from None
-    if not math.isfinite(value) or value < least:
-        raise TableError(f"{name} {text!r} is not a finite number{' of 0 or more' if least == 0 else ''}")
+def sound(value: float, name: str) -> float:
+    """Return a number of a table; a TableError if arithmetic or a plot could overflow with it."""
+    if value and not 1 / NUMBER_MAX <= value <= NUMBER_MAX:
+        raise TableError(f"{name} {value:g} is not 0, and not from {1 / NUMBER_MAX:g} to {NUMBER_MAX:g}")
     return value
 
 

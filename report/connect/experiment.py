@@ -59,7 +59,6 @@ CONNECT = Experiment(
     claims=claims.JUDGES,
     claims_note="The claim was published for clients of one server; here clients are connects under way at once.",
     name_of=lambda row: row.name,
-    cell=("connect", "clients", "count"),
     compare=_compare,
     charts=charts.charts,
     columns=COLUMNS,

@@ -6,8 +6,6 @@ A `Row` is one cell: a way to connect, and a number of connects under way at onc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from report import tables
 from report.tables import Table, rows_of
 
@@ -38,5 +36,5 @@ class Source(tables.Source[Row]):
         return sorted((row for row in self.rows if row.connect == way), key=lambda row: row.clients)
 
 
-def read_rows(table: Table, verdicts: Iterable[tuple[str, str]]) -> tuple[Row, ...]:
-    return rows_of(table, Row, WORDS, ("clients",), verdicts)
+def read_rows(table: Table) -> tuple[Row, ...]:
+    return rows_of(table, Row, WORDS, ("clients",))

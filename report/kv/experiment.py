@@ -54,10 +54,6 @@ KV = Experiment(
     ),
     goals=goals.judge_all,
     name_of=lambda row: row.name,
-    cell=(
-        *("op", "value_bytes", "system", "varied", "proto", "form", "window", "clients", "stalled", "transport"),
-        *("rx_depth", "warmup", "iters"),
-    ),
     compare=compare.compare_all,
     charts=charts.charts,
     words={"protocol": "Protocol"},

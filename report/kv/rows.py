@@ -9,13 +9,12 @@ A `Row` is one cell: SET or GET, the protocol that was requested (`proto`) and t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from math import comb
 from statistics import median
 
 from report import tables
-from report.tables import Table, TableError, rows_of
+from report.tables import NUMBER_MAX, Table, TableError, rows_of
 
 WORDS = ("op", "proto", "protocol", "form", "transport", "device", "varied", "system")
 RATE, GIGABYTES = "operations_per_second", "gigabytes_per_second"
@@ -31,7 +30,7 @@ class Row(tables.Row):
     def p99s(self) -> list[float]:
         """The P99 of each repetition, in microseconds."""
         found = [each.get("p99_us") for each in self.repetitions]
-        return [float(p99) for p99 in found if isinstance(p99, int | float)]
+        return [float(p99) for p99 in found if isinstance(p99, int | float) and p99 <= NUMBER_MAX]
 
     @property
     def op(self) -> str:
@@ -142,13 +141,14 @@ class Source(tables.Source[Row]):
         return groups
 
 
-def read_rows(table: Table, verdicts: Iterable[tuple[str, str]]) -> tuple[Row, ...]:
-    for place, item in table.items:
-        if item.get("op") not in ("SET", "GET"):
-            raise TableError(f"{table.path}: {place}: op {item.get('op', '')!r} is neither SET nor GET")
-        if item.get("varied") not in (None, "", *PARAMETERS):
-            raise TableError(f"{table.path}: {place}: varied {item['varied']!r} is not one of {', '.join(PARAMETERS)}")
-    return _with_times_alone(rows_of(table, Row, WORDS, ("value_bytes",), verdicts))
+def read_rows(table: Table) -> tuple[Row, ...]:
+    for item in table.items:
+        op, varied = item.values.get("op", ""), item.values.get("varied", "")
+        if op not in ("SET", "GET"):
+            raise TableError(f"{table.path}: {item.place}: op {op!r} is neither SET nor GET")
+        if varied and varied not in PARAMETERS:
+            raise TableError(f"{table.path}: {item.place}: varied {varied!r} is not one of {', '.join(PARAMETERS)}")
+    return _with_times_alone(rows_of(table, Row, WORDS, ("value_bytes",)))
 
 
 def _with_times_alone(rows: tuple[Row, ...]) -> tuple[Row, ...]:

@@ -85,7 +85,6 @@ RCUD = Experiment(
         "identical is within 10 %; small is up to 1024 B, large from 4096 B."
     ),
     name_of=lambda row: row.name,
-    cell=("mode", "op", "window_mode", "msg", "window"),
     compare=compare.compare_all,
     charts=charts.charts,
     words={"rtt_class": "Class"},

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from report import tables
-from report.tables import Table, TableError, rows_of
+from report.tables import Table, TableError, rows_of, sound
 
 WORDS = ("experiment", "mode", "op", "window_mode", "device", "rtt_class", "checked")
 EXPERIMENTS = ("msg_sweep", "qp_sweep")
@@ -115,20 +115,21 @@ class Index:
         return self.rows.get((mode, msg, window, op, window_mode))
 
 
-def read_rows(table: Table, verdicts: Iterable[tuple[str, str]]) -> tuple[Row, ...]:
-    rows = rows_of(table, Row, WORDS, ("msg", "window"), verdicts)
+def read_rows(table: Table) -> tuple[Row, ...]:
+    rows = rows_of(table, Row, WORDS, ("msg", "window"))
     seen: dict[tuple[object, ...], str] = {}
     made = []
-    for (place, item), row in zip(table.items, rows, strict=True):
+    for item, row in zip(table.items, rows, strict=True):
         try:
+            rounding = sound(item.rounding.get("mops", 0.0), "the last digit of mops")
             _examine(row)
             cell = (*row.cell, row.qps, row.senders)
             if cell in seen:
                 raise TableError(f"the same cell as {seen[cell]}")
         except TableError as error:
-            raise TableError(f"{table.path}: {place}: {error}") from None
-        seen[cell] = place
-        made.append(_with_interval(row, item))
+            raise TableError(f"{table.path}: {item.place}: {error}") from None
+        seen[cell] = item.place
+        made.append(_with_interval(row, rounding))
     return tuple(made)
 
 
@@ -146,20 +147,14 @@ def _examine(row: Row) -> None:
         raise TableError(f"mops_low {low} is above mops_high {high}")
 
 
-def _with_interval(row: Row, item: dict[str, str]) -> Row:
+def _with_interval(row: Row, rounding: float) -> Row:
     """Add the interval of gib; without one of mops both have the range of their rounding."""
     if row.mops is None:
         return row
     values, words = dict(row.values), dict(row.words)
     if not row.has_interval("mops"):
         words["rounded"] = "yes"
-        half = 0.5 * 10.0 ** -_decimals(item["mops"])
-        values |= {"mops_low": max(row.mops - half, 0.0), "mops_high": row.mops + half}
+        values |= {"mops_low": max(row.mops - rounding, 0.0), "mops_high": row.mops + rounding}
     if row.gib is not None:
         values |= {f"gib_{end}": values[f"mops_{end}"] * 1e6 * row.msg / 2**30 for end in ("low", "high")}
     return replace(row, values=values, words=words)
-
-
-def _decimals(text: str) -> int:
-    mantissa, _, exponent = text.strip().lower().partition("e")
-    return len(mantissa.partition(".")[2]) - int(exponent or 0)

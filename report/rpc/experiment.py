@@ -46,10 +46,6 @@ RPC = Experiment(
     claims=claims.JUDGES,
     claims_note="A behaviour is judged from rows that ran in turn with and without it.",
     name_of=lambda row: row.name,
-    cell=(
-        *("request_size", "concurrency", "system", "transport", "mode", "ablation", "without", "recv_mode", "memory"),
-        *("connections",),
-    ),
     compare=compare.compare_all,
     charts=charts.charts,
     columns=COLUMNS,

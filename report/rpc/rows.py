@@ -9,13 +9,12 @@ that of `verbena check`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from report import tables
 from report.tables import Table, TableError, rows_of
 
 WORDS = ("request_size", "transport", "mode", "system", "ablation", "without", "recv_mode", "memory")
 UNITS = {"B": 1, "K": 2**10, "M": 2**20}
+DIGITS_MAX = 11  # in the size of a request
 
 
 class Row(tables.Row):
@@ -104,9 +103,9 @@ class Source(tables.Source[Row]):
         return [(row, off[row.cell]) for row in rows if not row.words["without"] and row.cell in off]
 
 
-def read_rows(table: Table, verdicts: Iterable[tuple[str, str]]) -> tuple[Row, ...]:
-    for place, item in table.items:
-        text = item.get("request_size", "")
-        if not (text[-1:] in UNITS and text[:-1].isdecimal() and text.isascii() and len(text) < 16):
-            raise TableError(f"{table.path}: {place}: request_size {text!r} is no size such as 128B, 4K, 1M")
-    return rows_of(table, Row, WORDS, ("concurrency",), verdicts)
+def read_rows(table: Table) -> tuple[Row, ...]:
+    for item in table.items:
+        text = str(item.values.get("request_size", ""))
+        if not (text[-1:] in UNITS and text[:-1].isdecimal() and text.isascii() and len(text) <= DIGITS_MAX + 1):
+            raise TableError(f"{table.path}: {item.place}: request_size {text!r} is no size such as 128B, 4K, 1M")
+    return rows_of(table, Row, WORDS, ("concurrency",))

@@ -54,10 +54,6 @@ SCALE = Experiment(
     claims=claims.JUDGES,
     claims_note="Judged from the rows over RDMA, which the claims are about.",
     name_of=lambda row: row.name,
-    cell=(
-        *("clients", "system", "transport", "connect", "engine", "rate", "size", "window", "shared_qps", "without"),
-        *("stalled", "server", "messages"),
-    ),
     compare=compare.compare_all,
     charts=charts.charts,
     columns=COLUMNS,

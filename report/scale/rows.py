@@ -9,8 +9,6 @@ The verdicts are those of `verbena check`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from report import tables
 from report.tables import Table, rows_of
 
@@ -119,5 +117,5 @@ class Source(tables.Source[Row]):
         return sorted({row.transport for row in self.rows if not row.is_rival})
 
 
-def read_rows(table: Table, verdicts: Iterable[tuple[str, str]]) -> tuple[Row, ...]:
-    return rows_of(table, Row, WORDS, ("clients",), verdicts)
+def read_rows(table: Table) -> tuple[Row, ...]:
+    return rows_of(table, Row, WORDS, ("clients",))

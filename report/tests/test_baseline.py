@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from report.baseline import NO_CHANGE, NOT_COMPARED, changes
+from report.experiments import read_sources
 from report.tests import synthetic
 from report.tests.running import run
 
@@ -26,33 +28,33 @@ def against(folder: Path, old: str, new: str, *more: str) -> tuple[int, str, str
     files = ("new.json", "-o", "page.html", "--plots", "plots", "--json", "facts.json")
     done = run(*files, "--baseline", "old.json", *more, cwd=folder)
     facts = folder / "facts.json"
-    changes = json.loads(facts.read_text(encoding="utf-8"))["changes"] if facts.exists() else []
-    return done.returncode, done.stdout, done.stderr, changes
+    found = json.loads(facts.read_text(encoding="utf-8"))["changes"] if facts.exists() else []
+    return done.returncode, done.stdout, done.stderr, found
 
 
 def test_a_slower_run_is_a_regression_on_the_page_on_the_terminal_and_in_json(tmp_path: Path) -> None:
-    status, out, _, changes = against(tmp_path, table(2.0), table(1.5))
+    status, out, _, found = against(tmp_path, table(2.0), table(1.5))
     assert status == 1
     lines = out.splitlines()
     assert len(lines) == 7 and lines[-1].startswith("6 regressions, 0 improvements, 0 without a change")
     assert "regression: rcud RC SEND 64 B, window 64, local, Message rate (Mops): -25.0 % [-28.7, -21.1]" in lines
-    assert {change["verdict"] for change in changes} == {"regression"}
-    assert changes[0]["bounds"] == pytest.approx([0.7132, 0.75, 0.7887], abs=0.001)
+    assert {change["verdict"] for change in found} == {"regression"}
+    assert found[0]["bounds"] == pytest.approx([0.7132, 0.75, 0.7887], abs=0.001)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Changes since the baseline" in page and '<span class="mark bad">regression</span>' in page
 
 
 def test_a_faster_run_and_an_equal_one_have_no_regression(tmp_path: Path) -> None:
-    status, out, _, changes = against(tmp_path, table(2.0), table(3.0))
-    assert status == 0 and {change["verdict"] for change in changes} == {"improvement"}
+    status, out, _, found = against(tmp_path, table(2.0), table(3.0))
+    assert status == 0 and {change["verdict"] for change in found} == {"improvement"}
     assert out.splitlines()[-1].startswith("0 regressions, 6 improvements")
-    status, out, _, changes = against(tmp_path, table(2.0), table(2.0))
-    assert status == 0 and {change["verdict"] for change in changes} == {"no change"}
+    status, out, _, found = against(tmp_path, table(2.0), table(2.0))
+    assert status == 0 and {change["verdict"] for change in found} == {"no change"}
 
 
 def test_intervals_that_overlap_are_noise(tmp_path: Path) -> None:
-    status, _, _, changes = against(tmp_path, table(2.0), table(1.94))
-    assert status == 0 and {change["verdict"] for change in changes} == {"no change"}
+    status, _, _, found = against(tmp_path, table(2.0), table(1.94))
+    assert status == 0 and {change["verdict"] for change in found} == {"no change"}
 
 
 def test_a_regression_within_the_tolerance_is_none(tmp_path: Path) -> None:
@@ -63,8 +65,8 @@ def test_a_regression_within_the_tolerance_is_none(tmp_path: Path) -> None:
 def test_rows_that_are_not_valid_or_are_new_or_far_are_not_compared(tmp_path: Path) -> None:
     rows = json.loads(table(1.0, (*SIZES, 128)))
     rows["rows"][0]["mops"] = 9.0  # a forgery: RC of 64 B
-    status, _, _, changes = against(tmp_path, table(1.0), json.dumps(rows))
-    reasons = {change["where"]: change["reason"] for change in changes if change["verdict"] == "not compared"}
+    status, _, _, found = against(tmp_path, table(1.0), json.dumps(rows))
+    reasons = {change["where"]: change["reason"] for change in found if change["verdict"] == "not compared"}
     assert status == 0
     assert reasons["RC SEND 64 B, window 64, local"].startswith("this row is invalid: mops is 9.0")
     assert reasons["UD SEND 128 B, window 64, local"] == "the baseline has no such row" and len(reasons) == 3
@@ -76,9 +78,37 @@ def test_a_baseline_in_which_no_row_can_be_compared_cannot_be_used(tmp_path: Pat
         assert status == 2 and error.count("\n") == 1 and "old.json: no row can be compared" in error, error
 
 
+RESULTS = sorted((Path(__file__).resolve().parent.parent.parent / "docs" / "results").glob("*/*.csv"))
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_committed_result_has_no_change_since_itself(path: Path) -> None:
+    found = changes(read_sources([path]), [path])
+    assert {change.verdict for change in found} - {NOT_COMPARED} == {NO_CHANGE}
+    assert all(change.reason != "the baseline has no such row" for change in found)
+
+
+def test_rows_of_different_numbers_of_queue_pairs_are_not_compared(tmp_path: Path) -> None:
+    """One queue pair at half the rate was an improvement over as many of ten."""
+    old = [synthetic.row_of_queue_pairs("RC", qps, rate) for qps, rate in ((1, 4.0), (10, 1.0))]
+    new = [synthetic.row_of_queue_pairs("RC", 1, 2.0)]
+    status, out, _, found = against(tmp_path, synthetic.json_text(old), synthetic.json_text(new))
+    assert status == 1 and len(found) == 1 and "-50.0 %" in out
+    new = [synthetic.row_of_queue_pairs("RC", 1, 4.0), synthetic.row_of_queue_pairs("RC", 1, 4.0, senders=2)]
+    status, _, _, found = against(tmp_path, synthetic.json_text(old), synthetic.json_text(new))
+    assert status == 0 and [change["verdict"] for change in found] == ["no change", "not compared"]
+
+
+def test_two_rows_of_the_baseline_in_one_cell_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "second.json").write_text(table(3.0, (64,)), encoding="utf-8")
+    status, _, error, _ = against(tmp_path, table(2.0), table(2.0), "--baseline", "second.json")
+    assert status == 2 and error.count("\n") == 1
+    assert "second: two rows of the baseline are rcud RC SEND 64 B, window 64, local: name one run only" in error
+
+
 def test_a_baseline_that_cannot_be_read_is_no_regression(tmp_path: Path) -> None:
     status, _, error, _ = against(tmp_path, "{", table(1.0))
-    assert status == 2 and "old.json: line 1: not JSON" in error
+    assert status == 2 and "old.json: not valid JSON" in error
 
 
 def test_help_documents_the_exit_status(tmp_path: Path) -> None:

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 from pathlib import Path
 
 import pytest
 
 from report import tables
 from report.rcud.experiment import RCUD
-from report.rcud.rows import Source
 from report.tests import synthetic
 from report.tests.running import read
+
+HEADER = "experiment,mode,msg,window,iters,mops,gib\n"
 
 
 def write(folder: Path, text: str, name: str = "table.csv") -> Path:
@@ -66,17 +67,84 @@ def test_a_report_without_the_judge_says_what_is_missing(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("environment", "kind"),
+    ("environment", "device", "kind"),
     [
-        ({"device": "mlx5_0", "kind": "hardware"}, "hardware"),
-        ({"device": "vb_lo (software)"}, "software"),
-        ({"hardware": "false"}, "software"),
-        ({"cpu": "with hardware threads"}, "unknown"),
+        ({"device": "mlx5_0", "kind": "Hardware"}, "mlx5_0", "hardware"),
+        ({"device": "vb_lo (software)"}, "", "software"),
+        ({"device": "mlx5_0", "kind": "software"}, "mlx5_0", "software"),
+        ({"cpu": "with hardware threads"}, "mlx5_0", "unknown"),
+        ({"nic": "hardware"}, "mlx5_0", "unknown"),
+        ({"Device kind": "Hardware"}, "mlx5_0", "unknown"),
+        ({"nic": "hardware", "device": "vb_lo", "kind": "software"}, "vb_lo", "software"),
+        ({"kind": "hardware", "device": "VB_LO"}, "", "software"),
     ],
 )
-def test_hardware_is_only_what_the_environment_calls_hardware(environment: dict[str, str], kind: str) -> None:
-    row = replace(published().rows[0], words={"device": "mlx5_0"})
-    assert Source("x", environment, (row,)).kind == kind
+def test_hardware_is_only_what_the_judge_calls_hardware(
+    tmp_path: Path, environment: dict[str, str], device: str, kind: str
+) -> None:
+    table = [synthetic.row("RC", 64, 4, "local", 1.0, device=device)]
+    assert read(write(tmp_path, synthetic.csv_text(table, environment))).kind == kind
+
+
+def test_rows_of_a_software_device_that_is_called_hardware_are_invalid_and_are_not_shown_as_hardware(
+    tmp_path: Path,
+) -> None:
+    document = {"environment": {"kind": "hardware"}, "rows": [synthetic.row("RC", 64, 4, "local", 1.0, device="vb_lo")]}
+    source = read(write(tmp_path, json.dumps(document), "table.json"))
+    assert (source.kind, source.rows[0].validity) == ("software", "invalid")
+    assert source.rows[0].reason == "vb_lo is a software device, but the environment says hardware"
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ("# kind: hardware\n# kind: software\n", "environment key 'kind' appears twice"),
+        ("# kind: virtual\n", "kind 'virtual' in the environment is neither hardware nor software"),
+    ],
+)
+def test_an_environment_of_two_kinds_or_of_an_unknown_one_is_refused(
+    tmp_path: Path, environment: str, says: str
+) -> None:
+    with pytest.raises(tables.TableError, match=says):
+        read(write(tmp_path, HEADER + "msg_sweep,RC,64,4,1,1.0,0.06\n" + environment))
+
+
+FORGED = "msg_sweep,UD,64,4,200000,99.0,5.9\n"
+
+
+@pytest.mark.parametrize("separator", ["\v", "\f", "\r", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_the_rows_that_are_shown_are_those_that_were_judged(tmp_path: Path, separator: str) -> None:
+    """Python ends a line at each of these characters, and the judge at a line feed only."""
+    hidden = separator + HEADER.strip() + separator + FORGED.strip() + ',"['
+    text = f'# h: x{hidden}\n{HEADER}msg_sweep,RC,64,4,200000,1.0,0.06\n# c: d{separator}"\n'
+    path = tmp_path / "table.csv"
+    path.write_bytes(text.encode())
+    assert [(row.mode, row.mops) for row in read(path).rows] == [("RC", 1.0)]
+
+
+def test_a_line_of_a_quoted_field_is_no_comment(tmp_path: Path) -> None:
+    text = HEADER.replace("gib", "gib,reason") + 'msg_sweep,RC,64,4,200000,1.0,0.06,"[\n# kind: hardware\n"\n'
+    source = read(write(tmp_path, text))
+    assert (source.environment, source.kind, len(source.rows)) == ({}, "unknown", 1)
+
+
+def test_blanks_in_the_names_of_columns_do_not_switch_the_judge_off(tmp_path: Path) -> None:
+    header = HEADER.strip() + ", op, window_mode, mops_low, mops_high\n"
+    row = read(write(tmp_path, header + FORGED.strip() + ",send,local,98,100\n")).rows[0]
+    assert row.validity == "invalid" and row.reason == "it has figures but no repetitions from which they could follow"
+
+
+@pytest.mark.parametrize("figure", ["n/a", "fast", "nan", "1_0", "\u0663", " 1"])
+def test_a_figure_that_the_judge_cannot_read_is_none_and_the_verdict_says_why(tmp_path: Path, figure: str) -> None:
+    row = read(write(tmp_path, HEADER + f"msg_sweep,RC,64,4,200000,{figure},{figure}\n")).rows[0]
+    assert row.mops is None
+    assert (row.validity, row.reason.split(" ")[0]) == (("n/a", "") if figure == "n/a" else ("invalid", "mops"))
+
+
+def test_columns_that_the_judge_does_not_know_are_not_shown(tmp_path: Path) -> None:
+    source = read(write(tmp_path, HEADER.strip() + ",comment,p98_us\nmsg_sweep,RC,64,4,200000,1.0,0.06,hello,7\n"))
+    assert source.rows[0].validity == "valid"
+    assert source.rows[0].get("p98_us") is None and "comment" not in source.rows[0].words
 
 
 def test_clashing_stems_are_labelled_by_path() -> None:
@@ -91,24 +159,22 @@ def test_quoted_reason_may_hold_commas_and_comments_may_stand_anywhere(tmp_path:
     assert source.environment == {"first": "yes"} | synthetic.ENVIRONMENT
 
 
-HEADER = "experiment,mode,msg,window,iters,mops,gib\n"
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("", "empty: the program that should have written it was interrupted, so measure again"),
         ("a,b\n1,2\n", "no column 'experiment': not a table of an experiment"),
         (HEADER, "no rows"),
-        (HEADER + "msg_sweep,RC,32,4\n", "line 2: 4 cells under 7 columns"),
-        (HEADER + "msg_sweep,XX,32,4,1,1.0,0.1\n", "line 2: mode 'XX' is not one of RC, UD, UD-seg"),
-        (HEADER + "msg_sweep,RC,32,4,1,fast,0.1\n", "line 2: mops 'fast' is not a number"),
-        (HEADER + "msg_sweep,RC,32,4,1,nan,0.1\n", "not a finite number"),
-        (HEADER + "msg_sweep,RC,0,4,1,1.0,0.1\n", "msg '0' is not a positive whole number"),
+        (HEADER + "msg_sweep,RC,32,4\n", "line 2: 4 fields, but the header has 7"),
+        (HEADER + "msg_sweep,XX,32,4,1,1.0,0.1\n", "row 1: mode 'XX' is not one of RC, UD, UD-seg"),
+        (HEADER + "msg_sweep,RC,1e19,4,1,1.0,0.1\n", "row 1: msg 1e+19 is not 0, and not from 1e-18 to 1e+18"),
+        (HEADER + "msg_sweep,RC,32,4,1,1e-300,0.1\n", "row 1: mops 1e-300 is not 0, and not from 1e-18 to 1e+18"),
+        (HEADER + "msg_sweep,RC,32,4,1,0e999,0\n" * 2, "row 2: the same cell as row 1"),
+        (HEADER + "msg_sweep,RC,0,4,1,1.0,0.1\n", "row 1: msg 0 is not a positive whole number"),
         (HEADER + "latency,RC,32,4,1,1.0,0.1\n", "experiment 'latency' is not one of msg_sweep, qp_sweep"),
-        (HEADER + "msg_sweep,RC,32,4,1,1.0,0.1\n" * 2, "line 3: the same cell as line 2"),
-        ("{", "not JSON"),
-        ('{"rows": 3}', 'without a list "rows"'),
+        (HEADER + "msg_sweep,RC,32,4,1,1.0,0.1\n" * 2, "row 2: the same cell as row 1"),
+        ("{", "not valid JSON: it does not end with '}', so it is truncated; measure again"),
+        ('{"rows": 3}', "the JSON has no list 'rows'"),
     ],
 )
 def test_malformed_input_is_a_one_line_error_with_the_place(tmp_path: Path, text: str, says: str) -> None:
