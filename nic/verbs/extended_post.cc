@@ -43,7 +43,7 @@ SendWqe* begin(ibv_qp_ex* public_qp, SendOpcode opcode) {
 	SoftQp& sqp = SoftQp::of(public_qp);
 	QueuePair& qp = *sqp.qp;
 	auto& build = sqp.build;
-	if (!(sqp.opcodes >> static_cast<int>(opcode) & 1)) build.error = build.error ? build.error : EINVAL;
+	if (!(build.opcodes >> static_cast<int>(opcode) & 1)) build.error = build.error ? build.error : EINVAL;
 	if (build.head - qp.sq_tail.load(std::memory_order_acquire) > qp.sq_mask)
 		build.error = build.error ? build.error : ENOMEM;
 	if (build.error) {
@@ -182,8 +182,9 @@ int complete(ibv_qp_ex* public_qp) {
 			error == ENOMEM ? "the send queue is full, or the inline data longer than max_inline_data"
 				: error == EFAULT
 				? "the inline data cannot be read"
-				: "the queue pair is not in RTS, or does not allow the opcode, the number of segments, the "
-				  "length, the address handle or the window of a request");
+				: "the queue pair is not in RTS, or does not allow the opcode (under a checker or an adversary: "
+				  "only those of send_ops_flags), the number of segments, the length, the address handle or the "
+				  "window of a request");
 	return error;
 }
 

@@ -46,6 +46,17 @@ int refuse(int error, const char* reason, const char* advice) {
 	return log::refuse(error, "%s", text);
 }
 
+// The operations of ibv_qp_init_attr_ex::send_ops_flags.
+constexpr struct {
+	std::uint64_t flag;
+	ibv_wr_opcode opcode;
+} extended_operations[] = {{IBV_QP_EX_WITH_RDMA_WRITE, IBV_WR_RDMA_WRITE},
+	{IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM}, {IBV_QP_EX_WITH_SEND, IBV_WR_SEND},
+	{IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_WR_SEND_WITH_IMM}, {IBV_QP_EX_WITH_RDMA_READ, IBV_WR_RDMA_READ},
+	{IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP},
+	{IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD}, {IBV_QP_EX_WITH_LOCAL_INV, IBV_WR_LOCAL_INV},
+	{IBV_QP_EX_WITH_BIND_MW, IBV_WR_BIND_MW}, {IBV_QP_EX_WITH_SEND_WITH_INV, IBV_WR_SEND_WITH_INV}};
+
 }  // namespace
 
 const profile::Limits& device_limits() { return chosen().limits; }
@@ -83,20 +94,17 @@ std::uint16_t opcodes_of(ibv_qp_type type) {
 }
 
 std::uint64_t operations_of(ibv_qp_type type) {
-	constexpr struct {
-		std::uint64_t flag;
-		ibv_wr_opcode opcode;
-	} operations[] = {{IBV_QP_EX_WITH_RDMA_WRITE, IBV_WR_RDMA_WRITE},
-		{IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM}, {IBV_QP_EX_WITH_SEND, IBV_WR_SEND},
-		{IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_WR_SEND_WITH_IMM}, {IBV_QP_EX_WITH_RDMA_READ, IBV_WR_RDMA_READ},
-		{IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP},
-		{IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD},
-		{IBV_QP_EX_WITH_LOCAL_INV, IBV_WR_LOCAL_INV}, {IBV_QP_EX_WITH_BIND_MW, IBV_WR_BIND_MW},
-		{IBV_QP_EX_WITH_SEND_WITH_INV, IBV_WR_SEND_WITH_INV}};
 	std::uint64_t flags = 0;
-	for (const auto& [flag, opcode] : operations)
+	for (const auto& [flag, opcode] : extended_operations)
 		if (opcodes_of(type) & bit(opcode)) flags |= flag;
 	return flags;
+}
+
+std::uint16_t opcodes_of_operations(std::uint64_t operations) {
+	unsigned opcodes = 0;
+	for (const auto& [flag, opcode] : extended_operations)
+		if (operations & flag) opcodes |= bit(opcode);
+	return static_cast<std::uint16_t>(opcodes);
 }
 
 int refuse_by_profile(int error, const char* format, ...) {

@@ -29,6 +29,8 @@ std::uint16_t opcodes_of_transport(ibv_qp_type type);
 std::uint16_t opcodes_of(ibv_qp_type type);
 // The same for ibv_qp_init_attr_ex::send_ops_flags.
 std::uint64_t operations_of(ibv_qp_type type);
+// The opcodes that these flags name.
+std::uint16_t opcodes_of_operations(std::uint64_t operations);
 
 // Refuses a call, as log::refuse(), because of the profile. The reason ends with the profile's
 // name, and is printed at the level warn too.

@@ -206,6 +206,8 @@ struct alignas(64) SoftQp : CacheAligned {
 	// The state of an extended post, from ibv_wr_start to ibv_wr_complete, under the send queue's
 	// lock.
 	struct Build {
+		bool allowed = false;  // the queue pair was made with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+		std::uint16_t opcodes = 0;  // one bit for each ibv_wr_opcode that it may build
 		std::uint32_t head = 0;  // the send queue's head if the post succeeds
 		queues::SendWqe* wqe = nullptr;  // the request that setters write to; null after an error
 		int error = 0;  // the first error, an errno value

@@ -192,6 +192,13 @@ ibv_qp* create_qp_ex(ibv_context*, ibv_qp_init_attr_ex* init) {
 	ibv_qp* qp = make_qp(init->pd, basic);
 	if (!qp) return nullptr;
 	init->cap = basic.cap;
+	if (init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+		SoftQp& sqp = SoftQp::of(qp);
+		sqp.build.allowed = true;
+		// As with mlx5, requests can be built that were not asked for. A strict NIC refuses them,
+		// since other providers have no function for them.
+		sqp.build.opcodes = is_strict() ? opcodes_of_operations(init->send_ops_flags) : sqp.opcodes;
+	}
 	return qp;
 }
 
@@ -238,7 +245,13 @@ int destroy_qp(engine::BlockingCall& call, ibv_qp* public_qp) {
 	return 0;
 }
 
-ibv_qp_ex* qp_to_qp_ex(ibv_qp* qp) { return &SoftQp::of(qp).public_qp; }
+// NULL, as in libibverbs, where providers set VERBS_QP_EX for these queue pairs alone.
+ibv_qp_ex* qp_to_qp_ex(ibv_qp* qp) {
+	SoftQp& sqp = SoftQp::of(qp);
+	if (sqp.build.allowed) return &sqp.public_qp;
+	log::refuse(EINVAL, "ibv_qp_to_qp_ex: the queue pair was made without IBV_QP_INIT_ATTR_SEND_OPS_FLAGS");
+	return nullptr;
+}
 
 // The NIC stores a WRITE's payload in ascending order, last byte last (memory/guarded_copy.h), but
 // does not promise it to programs: 0.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A strict NIC gives what the program has asked for and nothing more, as some devices do, so that a
-// program which works by luck fails: queues have exactly the size that was asked for, and an lkey
-// cannot be used as an rkey. A checker and an adversary make the NIC strict.
+// program which works by luck fails: queues have exactly the size that was asked for, an lkey
+// cannot be used as an rkey, and ibv_wr_post(3) has the operations of send_ops_flags alone. A
+// checker and an adversary make the NIC strict.
 //
 // Threads: any. be_strict() comes before the first object.
 #pragma once

@@ -152,6 +152,7 @@ static void wrong_creation(void)
 						       .pd = pd,
 						       .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
 						       .create_flags = 1 << 20}));
+	WRONG("ibv_qp_to_qp_ex", of_pointer(ibv_qp_to_qp_ex(rc)));
 	WRONG("ibv_create_ah port", create_ah((struct ibv_ah_attr){.port_num = 7, .is_global = 1}));
 	WRONG("ibv_create_ah is_global", create_ah((struct ibv_ah_attr){.port_num = 1}));
 	WRONG("ibv_create_ah sgid_index",

@@ -169,6 +169,15 @@ static int post_read_extended(struct ibv_qp* qp, struct ibv_send_wr* wr) {
 
 static int (*post)(struct ibv_qp*, struct ibv_send_wr*) = post_send;
 
+// A queue pair for `post`.
+static struct ibv_qp* make_qp(struct ibv_qp_init_attr* init) {
+	struct ibv_qp_init_attr_ex extended = {
+		.send_cq = init->send_cq, .recv_cq = init->recv_cq, .cap = init->cap, .qp_type = init->qp_type, .pd = pd};
+	extended.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	extended.send_ops_flags = IBV_QP_EX_WITH_RDMA_READ;
+	return post == post_send ? ibv_create_qp(pd, init) : ibv_create_qp_ex(context, &extended);
+}
+
 // Posts one request on a queue pair that is connected with itself, and waits for its completion.
 // Returns 0, the errno value of the post, or EPROTO after a completion with an error.
 static int run_request(struct ibv_send_wr wr, unsigned count, int access) {
@@ -177,7 +186,7 @@ static int run_request(struct ibv_send_wr wr, unsigned count, int access) {
 	struct ibv_mr* mr = ibv_reg_mr(pd, buffer, sizeof buffer, access);
 	struct ibv_mr* far = ibv_reg_mr(pd, buffer, sizeof buffer,
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
-	struct ibv_qp* qp = mr && far ? ibv_create_qp(pd, &init) : NULL;
+	struct ibv_qp* qp = mr && far ? make_qp(&init) : NULL;
 	if (!qp) return errno;
 	int error = connect_to_itself(qp, (struct reads){.served = 1, .sent = 1});
 	struct ibv_sge receive = {.addr = (uintptr_t)buffer, .length = sizeof buffer, .lkey = far->lkey};
