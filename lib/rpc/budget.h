@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Budget: the memory that all connections of a server may take together, for calls that are not
-// answered and for responses that are not sent.
+// answered, items of streams that are not read, and responses that are not sent.
 //
 // A connection that finds the budget exhausted is not read until there is room, unless it uses no
 // more than `small_share`. So clients that hold the whole budget slow down each other, and not a
@@ -10,6 +10,7 @@
 // Lifetime: a Budget outlives its connections and their calls.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 
@@ -54,6 +55,30 @@ public:
 private:
 	Budget& budget_;
 	std::size_t bytes_ = 0;
+};
+
+// The part of a Budget that the unread items of one connection's streams take, with a limit of its
+// own. A stream that finds no room must end: if the connection were not read instead, a function
+// that reads no items before another frame arrives would wait forever.
+//
+// Threads: those of the connection.
+// Lifetime: shared by the connection and its streams, which may live longer.
+class ItemBytes {
+public:
+	ItemBytes(Budget& budget, std::size_t bytes_max) : held_(budget), max_(bytes_max) {}
+	// False: there is no room. A connection may always use `small_share`.
+	bool take(std::size_t bytes) {
+		const std::size_t max = held_.budget().exhausted() ? std::min(max_, Budget::small_share) : max_;
+		if (held_.bytes() + bytes > max) return false;
+		held_.take(bytes);
+		return true;
+	}
+	void give_back(std::size_t bytes) { held_.give_back(bytes); }
+	std::size_t bytes() const { return held_.bytes(); }
+
+private:
+	HeldBytes held_;
+	std::size_t max_;
 };
 
 }  // namespace verbena::rpc

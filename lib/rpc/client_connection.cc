@@ -207,7 +207,7 @@ void ClientConnection::handle(const Frame& frame, Arrived& arrived) {
 		case FrameKind::item:
 		case FrameKind::window:
 			if (Pending* pending = find(frame.header.sequence);
-				pending != nullptr && pending->stream && !pending->stream->take(frame, arrived))
+				pending != nullptr && pending->stream && pending->stream->take(frame, arrived) != StreamEnd::Taken::yes)
 				break_off(errc::protocol_error,
 					"a stream's flow control was violated: more was sent or granted than its window allows");
 			return;

@@ -117,7 +117,7 @@ Lazy<rpc_result<client_stream<f>>> run_open(std::shared_ptr<ClientConnection> co
 	if (!refused) {
 		if (connection->crowded()) options.patience = co_await connection->until_room(options.patience);
 		PendingOnIoThread<Result> pending(new Answer<Result>(connection), {&connection->thread()});
-		pending->stream = StreamEnd::make(connection->thread(), *settings.window, item_max);
+		pending->stream = StreamEnd::make(connection->thread(), *settings.window, item_max, nullptr);
 		std::shared_ptr<StreamEnd> end = pending->stream;
 		if (send_call(*connection, *pending, options, arguments...))
 			opened = client_stream<f>(std::move(end), std::move(pending));

@@ -120,8 +120,27 @@ TEST(ServerMemory, ACallDoesNotKeepTheMessageOfWhichItIsASmallPart) {
 				{.kind = FrameKind::request, .sequence = i, .function = Function<rpc_test::until_cancelled>::id}),
 			8)));
 	ASSERT_TRUE(client.send(rpc_test::frame_bytes({.kind = FrameKind::ping})));
-	EXPECT_EQ(client.receive(1), 1u) << "everything was read, and no call was answered";
+	EXPECT_EQ(client.receive(1).size(), 1u) << "everything was read, and no call was answered";
 	EXPECT_LT(resident_kib(server.pid()), before + (64 << 10)) << calls << " messages of 8 MiB";
+}
+
+TEST(ServerMemory, UnreadItemsOfOneByteTakeNoMoreThanTheWindowsOfTheirStreams) {
+	SKIP_UNDER_SANITIZERS();
+	const rpc_test::Identity identity;
+	rpc_test::ServerProcess server("1", "tcp");
+	rpc_test::RawClient client(server.address());
+	const std::uint64_t before = resident_kib(server.pid());
+	constexpr std::uint32_t streams = 250, window = 256 << 10;
+	for (std::uint32_t i = 1; i <= streams; ++i) {
+		const Buffer item = rpc_test::frame_bytes({.kind = FrameKind::item, .sequence = i}, 1);
+		Buffer message = rpc_test::frame_bytes(
+			{.kind = FrameKind::open, .sequence = i, .function = Function<rpc_test::read_when_allowed>::id});
+		for (std::size_t sent = 0; sent < window; sent += item.size()) rpc_test::append(message, item);
+		ASSERT_TRUE(client.send(message));
+	}
+	ASSERT_TRUE(client.send(rpc_test::frame_bytes({.kind = FrameKind::ping})));
+	EXPECT_EQ(client.receive(streams + 1).size(), streams + 1) << "a window for each, and the pong";
+	EXPECT_LT(resident_kib(server.pid()), before + streams * (window >> 10)) << "each filled its window";
 }
 
 TEST(ServerMemory, AnUnsentResponseDoesNotKeepTheMessageOfWhichItIsASmallPart) {
@@ -138,7 +157,7 @@ TEST(ServerMemory, AnUnsentResponseDoesNotKeepTheMessageOfWhichItIsASmallPart) {
 	for (std::uint32_t i = 0; i < calls; ++i) ASSERT_TRUE(client.send(message));
 	// Nothing was received yet: some responses are in the kernel, and the others in the server.
 	EXPECT_LT(resident_kib(server.pid()), before + (96 << 10)) << "30 MiB of responses to 450 MiB";
-	EXPECT_EQ(client.receive(calls), std::size_t{calls});
+	EXPECT_EQ(client.receive(calls).size(), std::size_t{calls});
 }
 
 // Sends a registered attachment of `size` bytes to the server and back, and a small call right

@@ -53,7 +53,8 @@ channel::Described describe(const server_config& config) {
 		{"unsent_max", text(limits.unsent_max)}, {"decoded_max", text(limits.decoded_max)},
 		{"decoded_max_authenticated", text(limits.decoded_max_authenticated)}, {"held_max", text(limits.held_max)},
 		{"streams_max", text(limits.streams_max)}, {"stream_window", text(limits.stream_window)},
-		{"memory_max", text(config.memory_max)}, {"message_max", text(config.tcp.message_max)},
+		{"items_max", text(limits.items_max)}, {"memory_max", text(config.memory_max)},
+		{"message_max", text(config.tcp.message_max)},
 		{"drain_patience_ms", text(static_cast<std::uint64_t>(config.drain_patience.count()))}};
 	for (auto& each :
 		channel::describe(channel::AcceptorOptions{.protection = channel::ClearText{}, .tcp = config.tcp}))

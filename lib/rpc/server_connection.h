@@ -60,6 +60,9 @@ struct ConnectionLimits {
 	std::size_t streams_max = 1024;              // open streams; 0: none, as in protocol level 1
 	// Limit in bytes for the items of a stream that its function has not read; 64 KiB to 1 GiB.
 	std::uint32_t stream_window = 256 << 10;
+	// Bytes of memory for the unread items of all streams. An item that finds no room ends its
+	// stream with errc::message_too_large.
+	std::size_t items_max = 256u << 20;
 };
 
 // The counters of all connections of one I/O thread.
@@ -71,8 +74,8 @@ struct ServerCounters {
 	// may send.
 	std::atomic<std::uint64_t> connections{0};
 	std::atomic<std::uint64_t> requests{0}, errors{0}, cancelled{0}, expired{0}, faults{0};
-	// Requests whose arguments were over decoded_max, and waits of connections for the server's
-	// memory_max.
+	// `over_budget`: calls whose arguments were over decoded_max, and streams whose items were over
+	// items_max or memory_max. `budget_waits`: waits of connections for the server's memory_max.
 	std::atomic<std::uint64_t> over_budget{0}, budget_waits{0};
 	std::atomic<std::uint64_t> frames_sent{0}, messages_sent{0}, messages_received{0};
 	static void add(std::atomic<std::uint64_t>& counter, std::uint64_t count = 1) {
@@ -118,6 +121,7 @@ private:
 	void read(FrameReader& reader, Arrived& arrived);  // reads one frame
 	void handle(const Frame& frame, Arrived& arrived);
 	void execute(const Frame& frame, Arrived& arrived);  // a request or an open
+	void give_to_stream(const Frame& frame, Arrived& arrived);  // an item, window or done
 	void forget(std::uint32_t sequence, const rpc_error& why);
 	void refuse(std::uint32_t sequence, const rpc_error& error);  // responds without a call
 	bool may_read() const {
@@ -146,6 +150,7 @@ private:
 	Unpacker unpacker_;
 	HeldBytes held_;  // by unanswered calls and by streams
 	std::size_t held_by_streams_ = 0;
+	std::shared_ptr<ItemBytes> items_;  // unread in streams
 	CallTable<AsyncCall> calls_;
 	std::size_t streams_ = 0;  // the number of calls in calls_ that have a stream
 	// serve(), while in_flight_max calls are unanswered.

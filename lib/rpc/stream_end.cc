@@ -2,15 +2,11 @@
 #include "lib/rpc/stream_end.h"
 
 namespace verbena::rpc {
-namespace {
 
-// Items of up to this size are copied: keeping one would keep the whole message it arrived in.
-constexpr std::size_t copied_max = 4096;
-
-}  // namespace
-
-std::shared_ptr<StreamEnd> StreamEnd::make(IoThread& home, std::uint32_t window, std::uint32_t item_max) {
-	return {new StreamEnd(home, window, item_max), [](StreamEnd* end) { end->home_.run([end] { delete end; }); }};
+std::shared_ptr<StreamEnd> StreamEnd::make(
+	IoThread& home, std::uint32_t window, std::uint32_t item_max, std::shared_ptr<ItemBytes> counted) {
+	const auto at_home = [](StreamEnd* end) { end->home_.run([end] { delete end; }); };
+	return {new StreamEnd(home, window, item_max, std::move(counted)), at_home};
 }
 
 StreamEnd::~StreamEnd() { home_.loop().cancel(*this); }
@@ -28,40 +24,34 @@ void StreamEnd::end_at(Nanoseconds deadline) {
 
 void StreamEnd::expire() { end(rpc_error(errc::timed_out)); }
 
-bool StreamEnd::take(const Frame& frame, Arrived& arrived) {
-	if (ended_) return true;
+StreamEnd::Taken StreamEnd::take(const Frame& frame, Arrived& arrived) {
+	if (ended_) return Taken::yes;
 	switch (frame.header.kind) {
-		case FrameKind::item: {
-			const std::size_t cost = item_cost(frame.body.size());
-			// discard() sets peer_done_ as well, and the peer may go on sending then.
-			if (peer_done_ && !discards_) return false;
-			if (!reads_.arrive(cost)) return false;
-			if (discards_) {
-				grant(reads_.consume(cost));
-				return true;
-			}
-			Item& item = items_.emplace_back();
-			// Copy a small item, and one that would keep a message more than twice its size.
-			if (frame.body.size() <= copied_max || 2 * frame.body.size() < arrived.bytes().size()) {
-				item.copy.assign(frame.body.begin(), frame.body.end());
-				item.body = item.copy;
-			} else {
-				item.share = arrived.share();
-				item.body = arrived.kept(frame.body);
-			}
-			home_.loop().resume_soon(readers_);
-			return true;
-		}
+		case FrameKind::item: return take_item(frame, arrived);
 		case FrameKind::window:
-			if (!writes_.grant(frame.header.granted)) return false;
+			if (!writes_.grant(frame.header.granted)) return Taken::breach;
 			if (!writers_.empty()) resume_writer_if_ready();
-			return true;
+			return Taken::yes;
 		case FrameKind::done:
 			peer_done_ = true;
 			home_.loop().resume_soon(readers_);
-			return true;
-		default: return false;
+			return Taken::yes;
+		default: return Taken::breach;
 	}
+}
+
+StreamEnd::Taken StreamEnd::take_item(const Frame& frame, Arrived& arrived) {
+	const std::size_t cost = item_cost(frame.body.size());
+	// discard() sets peer_done_ as well, and the peer may go on sending then.
+	if (peer_done_ && !discards_) return Taken::breach;
+	if (!reads_.arrive(cost)) return Taken::breach;
+	if (discards_) {
+		grant(reads_.consume(cost));
+		return Taken::yes;
+	}
+	if (!items_.push(frame.body, arrived)) return Taken::no_room;
+	home_.loop().resume_soon(readers_);
+	return Taken::yes;
 }
 
 void StreamEnd::end(rpc_error why) {
@@ -98,8 +88,8 @@ void StreamEnd::grant(std::uint32_t bytes) {
 }
 
 void StreamEnd::drop_first() {
-	const std::size_t cost = item_cost(items_.front().body.size());
-	items_.pop_front();
+	const std::size_t cost = item_cost(items_.front().size());
+	items_.pop();
 	if (!ended_) grant(reads_.consume(cost));
 }
 

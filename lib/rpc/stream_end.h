@@ -11,23 +11,25 @@
 // Owns: the unread items.
 // Lifetime: shared by the connection, the handle and those that wait; destroyed on its home thread.
 //   The connection must call end() before it destroys the outbox.
-// Errors: the peer is untrusted: take() returns false for a frame that breaks the stream's rules.
+// Errors: the peer is untrusted: take() reports a frame that breaks the stream's rules.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 
 #include "lib/rpc/io_threads.h"
 #include "lib/rpc/outbox.h"
 #include "lib/rpc/stream_window.h"
+#include "lib/rpc/unread_items.h"
 
 namespace verbena::rpc {
 
 class StreamEnd final : private async::Timer, private Uncrowded {
 public:
-	// `window`: bytes of unread items; `item_max`: the largest item that may be written, in bytes.
-	static std::shared_ptr<StreamEnd> make(IoThread& home, std::uint32_t window, std::uint32_t item_max);
+	// `window`: bytes of unread items; `item_max`: the largest item that may be written, in bytes;
+	// `counted`: counts the memory of unread items, null: it has no limit but the window.
+	static std::shared_ptr<StreamEnd> make(
+		IoThread& home, std::uint32_t window, std::uint32_t item_max, std::shared_ptr<ItemBytes> counted);
 	~StreamEnd();
 	StreamEnd(const StreamEnd&) = delete;
 	StreamEnd& operator=(const StreamEnd&) = delete;
@@ -37,8 +39,10 @@ public:
 	void begin(Outbox& outbox, std::uint32_t sequence);
 	// Ends the stream with errc::timed_out at this time; `never`: it has no deadline.
 	void end_at(Nanoseconds deadline);
-	// Takes an item, window or done frame. False: no peer may send this.
-	bool take(const Frame& frame, Arrived& arrived);
+	// Takes an item, window or done frame. `breach`: no peer may send this. `no_room`: the item was
+	// dropped, so the stream must end.
+	enum class Taken : std::uint8_t { yes, breach, no_room };
+	Taken take(const Frame& frame, Arrived& arrived);
 	// Ends the stream; only the first call has an effect. Items that have arrived can still be
 	// read, and then the end, or the error if `why` is one.
 	void end(rpc_error why);
@@ -73,7 +77,7 @@ public:
 		}
 		if (!unpacker_) unpacker_.emplace();
 		std::optional<T> value(std::in_place);
-		const bool understood = unpack_value(*unpacker_, items_.front().body, *value);
+		const bool understood = unpack_value(*unpacker_, items_.front(), *value);
 		unpacker_->release();
 		drop_first();
 		if (!understood)
@@ -94,15 +98,9 @@ public:
 	}
 
 private:
-	// An unread item: `body` is in `copy`, or in the message that `share` keeps.
-	struct Item {
-		Buffer copy;
-		MessageShare share;
-		std::span<const std::byte> body;
-	};
-
-	StreamEnd(IoThread& home, std::uint32_t window, std::uint32_t item_max)
-		: home_(home), item_max_(item_max), reads_(window) {}
+	StreamEnd(IoThread& home, std::uint32_t window, std::uint32_t item_max, std::shared_ptr<ItemBytes> counted)
+		: home_(home), item_max_(item_max), reads_(window), items_(std::move(counted)) {}
+	Taken take_item(const Frame& frame, Arrived& arrived);
 	// Returns whether a read or write can proceed, or will fail.
 	bool ready(Wait::For what) const {
 		const bool over = outbox_ == nullptr;
@@ -134,7 +132,7 @@ private:
 	std::uint32_t sequence_ = 0;
 	ReadWindow reads_;
 	WriteWindow writes_;
-	std::deque<Item> items_;
+	UnreadItems items_;
 	bool ended_ = false, peer_done_ = false, writes_done_ = false, discards_ = false;
 	rpc_error error_;
 	std::optional<Unpacker> unpacker_;

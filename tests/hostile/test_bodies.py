@@ -203,6 +203,28 @@ def test_a_small_call_that_waits_does_not_keep_the_long_message_it_came_in(serve
         assert held < 64 * MIB + SLACK, f"{held / MIB:.0f} MiB"
 
 
+def test_unread_items_of_all_streams_hold_no_more_than_the_connections_budget(server: Server) -> None:
+    """Each stream may have one item beyond its window. One that finds no room ends its stream."""
+    streams, budget, size = 24, 256 * MIB, 15 * MIB
+    function = function_id("rpc_test::read_when_allowed")
+    errors = []
+    with neighbour(server):
+        before = server.memory()
+        with contextlib.closing(TcpChannel("127.0.0.1", server.port, 30.0, None)) as channel:
+            for number in range(1, streams + 1):
+                channel.send(frame.encode(frame.OPEN, number, function))
+                channel.send(frame.encode(frame.ITEM, number, 0, b"x" * size))
+            channel.send(frame.encode(frame.PING, 1))
+            kinds: list[int] = []
+            while frame.PONG not in kinds:
+                frames = frame.decode(channel.receive())
+                kinds = [each.kind for each in frames]
+                errors += [each.word for each in frames if each.kind == frame.RESPONSE]
+            held = server.memory() - before
+        assert held < budget + size + SLACK, f"{held / MIB:.0f} MiB"
+        assert errors == [MESSAGE_TOO_LARGE] * (streams - budget // size)
+
+
 def test_messages_that_claim_64_mib_and_send_a_part_cost_that_part(server: Server) -> None:
     callers, part = 50, 4096
     with neighbour(server):

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lib/channel/connect.h"
 #include "lib/rpc/frame.h"
@@ -34,10 +35,10 @@ public:
 		if (channel_ != nullptr) loop_.complete(send(*this, message, sent));
 		return sent;
 	}
-	// Receives messages until they held `count` frames in all. Returns the number of frames, which
-	// is smaller if the connection has ended.
-	std::size_t receive(std::size_t count) {
-		std::size_t frames = 0;
+	// Receives messages until they held `count` frames in all. Returns the headers of the frames,
+	// which are fewer if the connection has ended.
+	std::vector<verbena::rpc::FrameHeader> receive(std::size_t count) {
+		std::vector<verbena::rpc::FrameHeader> frames;
 		if (channel_ != nullptr) loop_.complete(receive(*this, count, frames));
 		return frames;
 	}
@@ -53,12 +54,16 @@ private:
 		const auto result = co_await self.channel_->send(message);
 		sent = result.has_value();
 	}
-	static Work receive(RawClient& self, std::size_t count, std::size_t& frames) {
-		while (frames < count) {
+	static Work receive(RawClient& self, std::size_t count, std::vector<verbena::rpc::FrameHeader>& frames) {
+		while (frames.size() < count) {
 			const auto message = co_await self.channel_->receive();
 			if (!message) break;
 			verbena::rpc::FrameReader reader(message->bytes(), {});
-			for (; !reader.done() && reader.next(); ++frames) {}
+			while (!reader.done()) {
+				const auto frame = reader.next();
+				if (!frame) break;
+				frames.push_back(frame->header);
+			}
 		}
 	}
 	static Work close(RawClient& self) {
