@@ -40,5 +40,8 @@ add_executable(rpc_test_client ${PROJECT_SOURCE_DIR}/tests/rpc/client_main.cc)
 target_link_libraries(rpc_test_client PRIVATE verbena_lib_rpc)
 # The C++ example of docs/kv.md. The C examples are built by tests/kv, with pkg-config.
 add_executable(kv_example_client ${PROJECT_SOURCE_DIR}/examples/kv/client.cc)
+# The example includes the installed header, as a program outside of this tree does.
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/installed/verbena/kv_client.h "#include \"lib/kv/kv_client.h\"\n")
+target_include_directories(kv_example_client PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/installed)
 target_link_options(kv_example_client PRIVATE -Wl,--no-as-needed)
 target_link_libraries(kv_example_client PRIVATE verbena-nic verbena_lib_kv)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // kv_example_client SERVER: coroutines, with 100 operations of one connection under way at once.
+#include <verbena/kv_client.h>
+
 #include <cstdio>
 #include <string>
-
-#include "lib/kv/kv_client.h"  // installed: <verbena/kv_client.h>
 
 using namespace verbena;
 using async::Task;

@@ -58,9 +58,9 @@ using namespace verbena::kv;
 
 extern "C" {
 
-int kv_open(char* servername, void** kv_handle) { return kv_open_with(servername, nullptr, kv_handle); }
+int kv_open(const char* servername, void** kv_handle) { return kv_open_with(servername, nullptr, kv_handle); }
 
-int kv_open_with(char* servername, const kv_options* options, void** kv_handle) {
+int kv_open_with(const char* servername, const kv_options* options, void** kv_handle) {
 	if (servername == nullptr || kv_handle == nullptr)
 		return refuse(nullptr, "kv_open: servername or kv_handle is NULL");
 	*kv_handle = nullptr;

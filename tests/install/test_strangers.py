@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import HERE, run, serving
+from conftest import HERE, ROOT, run, serving
 
 STRANGERS = HERE / "strangers"
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers")
@@ -37,6 +37,8 @@ def by_pkg_config(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     run("c++", *WARNINGS, STRANGERS / "kv.cc", "-o", build / "kv_in_cpp", *flags("verbena-kv"))
     run("c++", *WARNINGS, STRANGERS / "counter.cc", "-o", build / "counter", *flags("verbena-kv-client"))
     run("c++", *WARNINGS, STRANGERS / "greeter.cc", "-o", build / "greeter", *flags("verbena-rpc"))
+    # The program of examples/kv included a header that only the source tree has.
+    run("c++", *WARNINGS, ROOT / "examples" / "kv" / "client.cc", "-o", build / "example", *flags("verbena-kv-client"))
     return build
 
 

@@ -77,7 +77,7 @@ enum kv_result {
  * Both ends must belong to one user, or have certificates of one authority (VERBENA_CA,
  * VERBENA_CERT, VERBENA_KEY), or both must trust every peer (kv_open_with(), `insecure`).
  * Returns when one of the servers is connected, and waits 10 s at most for that. */
-VERBENA_KV_API int kv_open(char* servername, void** kv_handle);
+VERBENA_KV_API int kv_open(const char* servername, void** kv_handle);
 /* Stores a value; it replaces the key's present one. Key and value are strings. */
 VERBENA_KV_API int kv_set(void* kv_handle, const char* key, const char* value);
 /* Fetches a value as a string, which the caller passes to kv_release(). A missing key yields "". */
@@ -316,7 +316,7 @@ struct kv_options {
 	const char *etcd_ca, *etcd_certificate, *etcd_key, *etcd_user, *etcd_password_file;
 };
 /* kv_open() with options. `options` may be NULL. */
-VERBENA_KV_API int kv_open_with(char* servername, const struct kv_options* options, void** kv_handle);
+VERBENA_KV_API int kv_open_with(const char* servername, const struct kv_options* options, void** kv_handle);
 
 /* One sentence about the last call on this handle that failed, in any thread; with NULL, about this
  * thread's last kv_open() or call without a handle. Valid until this thread calls kv_last_error()
