@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `verbena explore -- PROGRAM` runs a program many times on an unkind NIC and, if asked, on a bad
-// network, each time by another seed. It reduces what made the program fail to the fewest kinds,
-// and prints the command that repeats the failure.
+// `verbena explore -- PROGRAM` runs a program many times on a NIC that delays and reorders as far
+// as RDMA permits and, if asked, on a bad network, each time by another seed. It reduces what made
+// the program fail to the fewest kinds, and prints the command that repeats the failure.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,10 +13,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/sizes.h"
+#include "bench/sweep/interruption.h"
 #include "nic/adversary/spec/spec.h"
 #include "nic/faults/spec/spec.h"
 #include "tools/commands.h"
 #include "tools/fault_options.h"
+#include "tools/launch.h"
 #include "tools/minimize.h"
 #include "tools/program.h"
 #include "tools/trial.h"
@@ -93,17 +95,25 @@ public:
 			.program = program_,
 			.server = options_.server,
 			.limit = static_cast<Nanoseconds>(options_.timeout_s * 1e9),
-			.server_wait = static_cast<Nanoseconds>(options_.server_wait_s * 1e9)});
+			.server_wait = static_cast<Nanoseconds>(options_.server_wait_s * 1e9),
+			.stop = [this] { return interruption_.asked(); }});
 	}
 
+	void throw_if_interrupted() const {
+		if (interruption_.asked()) throw TrialStopped{};
+	}
+
+	// After Ctrl-C the items of the result are those that were left then.
 	Found reduce(std::uint64_t seed, Verdict verdict) const {
 		Found finding{seed, std::move(verdict), {}, {}, {}};
 		finding.items = minimize(all_items(options_), [&](const Items& fewer) {
-			for (int i = 0; i < options_.repeats; ++i)
-				if (Verdict again = run(fewer, seed); !again.failure.empty()) {
-					finding.verdict = std::move(again);
-					return true;
-				}
+			try {
+				for (int i = 0; i < options_.repeats; ++i)
+					if (Verdict again = run(fewer, seed); !again.failure.empty()) {
+						finding.verdict = std::move(again);
+						return true;
+					}
+			} catch (const TrialStopped&) {}
 			return false;
 		});
 		const std::string run = "verbena run " + joined(run_options(options_, finding.items, seed)) + " -- ";
@@ -113,6 +123,7 @@ public:
 	}
 
 private:
+	const bench::Interruption interruption_;
 	const ExploreOptions& options_;
 	const std::vector<std::string>& program_;
 };
@@ -149,23 +160,32 @@ int explore(const ExploreOptions& options, const std::vector<std::string>& progr
 		else if (!(std::ofstream(options.json) << text).flush()) return complain("cannot write " + options.json);
 		return code;
 	};
-	if (const Verdict kind = exploration.run({}, 0); !kind.failure.empty()) {
-		report["fails_anyway"] = kind.failure;
-		print_error("{}", kind.output);
-		complain(fmt::format("the program fails on a kind NIC, too: {}", kind.failure));
-		return finish(fails_anyway);
-	}
 	std::uint64_t failures = 0, run = 0;
-	while (run < options.runs && (failures == 0 || options.keep_going)) {
-		const std::uint64_t seed = options.first_seed + run++;
-		Verdict verdict = exploration.run(all_items(options), seed);
-		if (verdict.failure.empty()) continue;
-		++failures;
-		const Found finding = exploration.reduce(seed, std::move(verdict));
-		print(finding);
-		report["failures"].push_back(json_of_found(finding));
+	try {
+		if (const Verdict plain = exploration.run({}, 0); !plain.failure.empty()) {
+			report["fails_anyway"] = plain.failure;
+			print_error("{}", plain.output);
+			complain(
+				fmt::format("the program fails without --adversary, too ({}): first make it pass under 'verbena run'",
+					plain.failure));
+			return finish(fails_anyway);
+		}
+		while (run < options.runs && (failures == 0 || options.keep_going)) {
+			const std::uint64_t seed = options.first_seed + run;
+			Verdict verdict = exploration.run(all_items(options), seed);
+			report["runs"] = ++run;
+			if (verdict.failure.empty()) continue;
+			++failures;
+			const Found finding = exploration.reduce(seed, std::move(verdict));
+			print(finding);
+			report["failures"].push_back(json_of_found(finding));
+			exploration.throw_if_interrupted();
+		}
+	} catch (const TrialStopped&) {
+		report["interrupted"] = true;
+		fmt::print("ended by Ctrl-C after {} runs under {}, {} failed\n", run, options.model, failures);
+		return finish(bench::interrupted);
 	}
-	report["runs"] = run;
 	fmt::print("{} runs under {}, {} failed\n", run, options.model, failures);
 	return finish(failures == 0 ? good : failed);
 }
@@ -183,23 +203,26 @@ std::optional<std::string> mistake_in(const std::vector<std::string>& faults) {
 }  // namespace
 
 CLI::App* add_explore(CLI::App& app, Action& action, const ProgramWords& program) {
-	CLI::App* sub = app.add_subcommand(
-		"explore", "Run a program many times on an unkind NIC: verbena explore [OPTIONS] [--] PROGRAM [ARGUMENTS]");
+	CLI::App* sub = app.add_subcommand("explore",
+		"Run a program many times on a NIC that delays and reorders as far as RDMA permits: verbena explore [OPTIONS] "
+		"[--] PROGRAM [ARGUMENTS]");
 	sub->footer(
 		"Each run has another seed of `verbena run --adversary` and of --faults. The first run that fails is reduced\n"
-		"to the fewest kinds of unkindness, and the command that repeats it is printed (docs/adversary.md).\n"
+		"to the fewest kinds of behaviour that make it fail, such as late bytes, and the command that repeats it is\n"
+		"printed (docs/adversary.md). After Ctrl-C the runs so far are written by --json.\n"
 		"Examples:\n"
 		"  verbena explore -- ./test\n"
 		"  verbena explore --runs 200 --model iba -- ./test\n"
 		"  verbena explore --server 'ib_write_bw -x 0' -- ib_write_bw -x 0 localhost\n"
 		"  verbena explore --faults loss=1%,dup=1% --json found.json -- ./test\n"
-		"Exit codes: 0 no run failed, 1 one has failed, 2 wrong usage, 3 the program fails on a kind NIC, too.");
+		"Exit codes: 0 no run failed, 1 one has failed, 2 wrong usage, 3 the program fails without --adversary, too,\n"
+		"127 there is no such program, 130 ended by Ctrl-C.");
 	auto options = std::make_shared<ExploreOptions>();
 	sub->add_option("--runs", options->runs, "The number of runs, each with the next seed")
 		->check(CLI::Range(1, 1'000'000))
 		->capture_default_str();
 	sub->add_option("--first-seed", options->first_seed, "The seed of the first run")->capture_default_str();
-	sub->add_option("--model", options->model, "The unkindness that is permitted")
+	sub->add_option("--model", options->model, "The order and delays that are permitted")
 		->check(CLI::IsMember({"tso", "iba", "loose"}))
 		->capture_default_str();
 	sub->add_option("--faults", options->faults, "Faults of the network, too: words of verbena run --faults")
@@ -226,6 +249,8 @@ CLI::App* add_explore(CLI::App& app, Action& action, const ProgramWords& program
 				return complain(
 					"there is no command to run: use verbena explore [OPTIONS] -- PROGRAM [ARGUMENTS]", usage);
 			if (const auto mistake = mistake_in(options->faults)) return complain(*mistake, usage);
+			if (const auto refusal = refusal_of(look(program)))
+				return complain(fmt::format("{}: {}", refusal->reason, refusal->advice), refusal->exit_code);
 			return explore(*options, program);
 		};
 	});

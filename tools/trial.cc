@@ -31,6 +31,7 @@ namespace {
 // A server that does not end by itself after its client gets this long, and again after SIGTERM.
 constexpr Nanoseconds server_patience = 2'000'000'000;
 constexpr Nanoseconds listening_pause = 5'000'000;
+constexpr Nanoseconds stop_pause = 50'000'000;
 constexpr off_t output_bytes_max = 2048;
 
 [[noreturn]] void give_up(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
@@ -139,9 +140,24 @@ std::string end_server(Started& server) {
 	return "";
 }
 
+void throw_if_stopped(const Trial& trial) {
+	if (trial.stop && trial.stop()) throw TrialStopped{};
+}
+
+// False: the program has not ended by the deadline.
+bool wait_for(Started& program, Nanoseconds deadline, const Trial& trial) {
+	while (!program.wait_until(std::min(deadline, monotonic_now() + stop_pause))) {
+		throw_if_stopped(trial);
+		if (monotonic_now() >= deadline) return false;
+	}
+	throw_if_stopped(trial);  // the program may have ended because of the same Ctrl-C
+	return true;
+}
+
 }  // namespace
 
 Verdict run_trial(const Trial& trial) {
+	throw_if_stopped(trial);
 	const Nanoseconds begin = monotonic_now();
 	std::optional<Started> server;
 	if (!trial.server.empty()) {
@@ -152,7 +168,7 @@ Verdict run_trial(const Trial& trial) {
 	}
 	Started program(trial.options, trial.program);
 	Verdict verdict;
-	if (program.wait_until(begin + trial.limit)) verdict.failure = program.failure();
+	if (wait_for(program, begin + trial.limit, trial)) verdict.failure = program.failure();
 	else verdict.failure = fmt::format("not done after {:g} s", static_cast<double>(trial.limit) * 1e-9);
 	verdict.took = monotonic_now() - begin;
 	verdict.output = program.output();

@@ -4,9 +4,10 @@
 //
 // Threads: the main thread only.
 // Owns: the processes; all have ended when run_trial() returns, also those that a shell has left.
-// Errors: std::system_error if a process or its output file cannot be made.
+// Errors: std::system_error if a process or its output file cannot be made; TrialStopped.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,11 @@ struct Trial {
 	Nanoseconds limit = 60'000'000'000;
 	// The longest wait for the server to listen on a TCP port, before the program starts.
 	Nanoseconds server_wait = 1'000'000'000;
+	// Asked several times a second; true: the run ends by TrialStopped. Empty: it never does.
+	std::function<bool()> stop;
 };
+
+struct TrialStopped {};
 
 struct Verdict {
 	std::string failure;  // "exit status 1", "signal 11 (Segmentation fault)"; empty: it succeeded

@@ -3,11 +3,12 @@
 
 import json
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from programs import BUILD, ROOT, Programs
+from programs import BUILD, ROOT, Programs, wait_until
 
 LIMIT_S = 120
 
@@ -44,7 +45,26 @@ def test_it_finds_nothing_in_the_mended_program(programs: Programs, mailbox: str
 
 def test_a_program_that_always_fails_is_said_to(programs: Programs) -> None:
     ran = programs.run("verbena", "explore", "--", "false")
-    assert ran.status == 3 and "fails on a kind NIC, too: exit status 1" in ran.err, ran
+    assert (
+        ran.status == 3
+        and "the program fails without --adversary, too (exit status 1): first make it pass under" in ran.err
+    ), ran
+
+
+def test_a_program_that_does_not_exist_does_not_fail_on_the_nic(programs: Programs) -> None:
+    ran = programs.run("verbena", "explore", "--", "nosuch")
+    assert ran.status == 127 and "cannot run nosuch: there is no such program" in ran.err, ran
+
+
+def test_ctrl_c_writes_the_runs_so_far(programs: Programs, tmp_path: Path) -> None:
+    report, count = tmp_path / "found.json", tmp_path / "count"
+    script = f"echo >>{count}; test $(wc -l <{count}) -lt 3 || exec sleep 1000"
+    exploring = programs.start("verbena", "explore", "--json", report, "--", "sh", "-c", script)
+    wait_until(lambda: count.exists() and len(count.read_text()) >= 3, "the third run has begun", alive=exploring)
+    ran = exploring.end(signal.SIGINT)
+    assert ran.status == 130 and "ended by Ctrl-C after 1 runs" in ran.out, ran
+    found = json.loads(report.read_text())
+    assert found["interrupted"] and found["runs"] == 1 and found["failures"] == [], found
 
 
 def test_a_program_that_hangs_is_ended(programs: Programs) -> None:
