@@ -81,8 +81,9 @@ int serve(const Options& options, verbena::scale::EchoService& service) {
 	writer.reset();
 	const auto& counts = service.counts();
 	const channel::AcceptorCounters& set_ups = service.acceptor_counters();
-	fmt::print("echo_server: {} clients at most, {} messages echoed, {} lost, {} handshakes failed, {} of {} resumed\n",
-		counts.peak.load(), counts.echoed.load(), counts.lost.load(), set_ups.failed, set_ups.resumed, set_ups.agreed);
+	fmt::print("echo_server: {}, {} messages echoed, {} lost, {} handshakes failed, {} of {} resumed\n",
+		tools::most_clients(counts.peak.load()), counts.echoed.load(), counts.lost.load(), set_ups.failed,
+		set_ups.resumed, set_ups.agreed);
 	if (set_ups.evicted > 0) fmt::print("echo_server: {} clients sent away, to try again later\n", set_ups.evicted);
 	return 0;
 }

@@ -123,12 +123,12 @@ int run(const Options& options) {
 	if (auto served = serve(options, service); !served) return fail(served.error());
 	const kv::ServerCounters& counters = service.counters();
 	fmt::print(
-		"kv_server: {} clients at most, {} requests; SETs: {} eager, {} read, {} written, {} refused; GETs: {} eager, "
+		"kv_server: {}, {} requests; SETs: {} eager, {} read, {} written, {} refused; GETs: {} eager, "
 		"{} leased; {} leases expired; {} keys, {} bytes, {} registrations\n",
-		service.counts().clients_peak.load(), counters.requests, counters.eager_sets, counters.read_sets,
-		counters.written_sets, service.store().counters().refused, counters.eager_gets, counters.leased_gets,
-		counters.leases_expired + counters.places_expired, service.store().size(), service.store().used(),
-		service.counts().registrations.load());
+		tools::most_clients(service.counts().clients_peak.load()), counters.requests, counters.eager_sets,
+		counters.read_sets, counters.written_sets, service.store().counters().refused, counters.eager_gets,
+		counters.leased_gets, counters.leases_expired + counters.places_expired, service.store().size(),
+		service.store().used(), service.counts().registrations.load());
 	const kv::StoreCounters& of_store = service.store().counters();
 	fmt::print("kv_server: GETs by message: {} hits, {} misses; {} keys evicted, {} expired\n", of_store.hits,
 		of_store.gets - of_store.hits, of_store.evicted, of_store.expired);
@@ -210,12 +210,14 @@ void add_options(CLI::App& app, Options& options) {
 		   "member; and for which a key that gets another server cannot be set. Give all members the same")
 		->capture_default_str()
 		->check(CLI::Range(1u, 3600u));
-	app.add_option("--data", options.data,
-		   "Keep acknowledged SETs and DELs in this folder, and begin with its contents; without it they are lost with "
-		   "the process")
-		->type_name("DIR");
+	CLI::Option* const data = app.add_option("--data", options.data,
+									 "Keep acknowledged SETs and DELs in this folder, and begin with its contents; "
+									 "without it they are lost with "
+									 "the process")
+								  ->type_name("DIR");
 	app.add_flag("--salvage", options.salvage,
-		"Start although records in the folder of --data are damaged or missing: drop these, and print them");
+		   "Start although records in the folder of --data are damaged or missing: drop these, and print them")
+		->needs(data);
 	app.add_option("--metrics", options.metrics,
 		   "Serve metrics for Prometheus at this address, under /metrics, and the server's health under /health; "
 		   "without HOST only to this host")

@@ -3,7 +3,11 @@
 // and an orderly end on SIGTERM or SIGINT.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <csignal>
+#include <cstdint>
+#include <string>
 
 #include "tools/device_options.h"
 #include "tools/trust_options.h"
@@ -29,6 +33,11 @@ inline void add_device_and_trust(CLI::App& app, ServerOptions& options) {
 		   "--poll-us", options.poll_us, "Microseconds that a thread polls after its last work, before it sleeps")
 		->capture_default_str();
 	add_trust(app, options.trust);
+}
+
+// "at most 3 clients were connected at a time"
+inline std::string most_clients(std::uint64_t peak) {
+	return fmt::format("at most {} {} connected at a time", peak, peak == 1 ? "client was" : "clients were");
 }
 
 // Calls stop() of the service on SIGTERM and SIGINT while the object lives. A reader of the
