@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes and counts as users write them: 32, 4K, 1M, lists of them, and ranges by doubling.
 //
-//     size   = digits [K|M|G]       K = 2^10, M = 2^20, G = 2^30, either case
+//     size   = digits [K|M|G|T]     K = 2^10, M = 2^20, G = 2^30, T = 2^40, either case
 //     sizes  = item {"," item}
 //     item   = size | size ":" size (from the first to the second, doubling)
 //
@@ -32,6 +32,7 @@ inline std::expected<std::uint64_t, std::string> parse_size(std::string_view tex
 	if (unit == "K" || unit == "k") shift = 10;
 	else if (unit == "M" || unit == "m") shift = 20;
 	else if (unit == "G" || unit == "g") shift = 30;
+	else if (unit == "T" || unit == "t") shift = 40;
 	else if (!unit.empty()) return fault("is not a size (examples: 32, 4K, 1M)");
 	if (number > UINT64_MAX >> shift) return fault("is too large");
 	return number << shift;

@@ -24,7 +24,7 @@ namespace verbena::tools {
 // A text that parse_size() reads as this number, with a unit from 1M on: 4096 -> "4096", 2^26 ->
 // "64M".
 inline std::string text_of_size(std::uint64_t bytes) {
-	for (const auto& [shift, unit] : {std::pair(30, 'G'), std::pair(20, 'M')})
+	for (const auto& [shift, unit] : {std::pair(40, 'T'), std::pair(30, 'G'), std::pair(20, 'M')})
 		if (bytes != 0 && bytes % (std::uint64_t{1} << shift) == 0) return fmt::format("{}{}", bytes >> shift, unit);
 	return std::to_string(bytes);
 }
@@ -33,6 +33,16 @@ inline std::string text_of_size(std::uint64_t bytes) {
 inline std::string range_error(std::string_view text, std::uint64_t size, std::uint64_t least, std::uint64_t most) {
 	if (size >= least && size <= most) return "";
 	return fmt::format("Value {} not in range {} to {}", text, text_of_size(least), text_of_size(most));
+}
+
+// For a program with an option --port: the message for "HOST:PORT"; empty for other texts, such as
+// an IPv6 address.
+inline std::string advice_on_port(const std::string& server) {
+	const auto colon = server.find(':');
+	if (colon == server.npos || colon + 1 == server.size() || server.find(':', colon + 1) != server.npos) return "";
+	const std::string port = server.substr(colon + 1);
+	if (port.find_first_not_of("0123456789") != port.npos) return "";
+	return fmt::format("{}: write the port as an option, {} --port {}", server, server.substr(0, colon), port);
 }
 
 // The validator of an option whose text is a size from `least` to `most`.

@@ -46,6 +46,14 @@ bool is_gone(rdma_event_channel* channel) {
 	return event && event->type == RDMA_CM_EVENT_DISCONNECTED;
 }
 
+// A rate over a time that is mostly that of the first messages on their way cannot be true.
+std::string rate_of(const Cell& cell, const Delivery& delivery) {
+	constexpr std::uint64_t windows_min = 2, counted_min_ns = 1'000'000;
+	if (delivery.counted < windows_min * cell.window || delivery.counted_ns < counted_min_ns)
+		return "no rate (too few messages to measure one)";
+	return fmt::format("{:.3f} Mops, {:.3f} GiB/s", delivery.mops(), gib_of(delivery.mops(), cell.msg));
+}
+
 int print_result(const Cell& cell, const Sent& sent, const Delivery& delivery, bool verified) {
 	const std::uint64_t lost = sent.posted - std::min(sent.posted, delivery.delivered);
 	std::string latency;
@@ -53,11 +61,10 @@ int print_result(const Cell& cell, const Sent& sent, const Delivery& delivery, b
 		latency = fmt::format(", p50 {:.2f} us, p99 {:.2f} us (to the completion)",
 			static_cast<double>(sent.latency_ns.quantile(0.5)) / 1e3,
 			static_cast<double>(sent.latency_ns.quantile(0.99)) / 1e3);
-	fmt::print(
-		"[RC Client] {} {} of {}: {} lost, {} duplicated, {} reordered, {} damaged{}, {:.3f} Mops, {:.3f} GiB/s{}\n",
+	fmt::print("[RC Client] {} {} of {}: {} lost, {} duplicated, {} reordered, {} damaged{}, {}{}\n",
 		cell.op == Op::read ? "Read correctly" : "The receiver has", delivery.delivered, sent.posted, lost,
 		delivery.duplicated, delivery.reordered, delivery.corrupt, verified ? " (every byte checked)" : "",
-		delivery.mops(), gib_of(delivery.mops(), cell.msg), latency);
+		rate_of(cell, delivery), latency);
 	const bool good = lost == 0 && delivery.duplicated == 0 && delivery.reordered == 0 && delivery.corrupt == 0;
 	if (!good) throw Failure("the messages did not arrive as they were sent, although the connection is reliable");
 	return 0;
@@ -105,6 +112,7 @@ int run(const Options& options) {
 		.window = options.window};
 	if (const auto shape = shape_of(cell, {}, {}); !shape) throw UsageError(shape.error());
 	if (const std::string reason = refusal_of(cell); !reason.empty()) throw UsageError(reason);
+	if (const std::string advice = tools::advice_on_port(options.server); !advice.empty()) throw UsageError(advice);
 
 	fmt::print("Attempting to connect...\n");
 	const Run run{.number = static_cast<std::uint16_t>(lib::random_psn() | 1),
