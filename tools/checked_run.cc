@@ -118,7 +118,8 @@ std::optional<int> CheckedRun::begin() {
 			return complain(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
 	auto printer = std::make_unique<Printer>(std::move(suppressions));
 	if (!printer->records)
-		return complain(fmt::format("cannot make {}: {}", printer->records.path(), std::strerror(errno)));
+		return complain(fmt::format("cannot make {}: {}; name a folder that can be written in TMPDIR",
+			printer->records.path(), std::strerror(errno)));
 	setenv("VERBENA_CHECK", options_.level.c_str(), 1);
 	setenv("VERBENA_CHECK_FILE", printer->records.path().c_str(), 1);
 	printer->start();

@@ -12,11 +12,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/sizes.h"
 #include "bench/environment.h"
 #include "tools/suggestion.h"
 
@@ -44,8 +46,24 @@ inline std::string meant(const std::string& word, const std::vector<std::string>
 	return nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
 }
 
+// The subcommands below `app` that have this option, as "'verbena run' and 'verbena explore'".
+inline std::string owners_of(const CLI::App& app, const std::string& option) {
+	std::string owners;
+	for (const CLI::App* const each : app.get_subcommands({})) {
+		const std::string own =
+			each->get_option_no_throw(option) != nullptr ? "'" + words_of(*each) + "'" : owners_of(*each, option);
+		if (!own.empty()) owners += (owners.empty() ? "" : " and ") + own;
+	}
+	return owners;
+}
+
+// `app` is the innermost subcommand that was chosen.
 inline std::string unknown_option(const CLI::App& app, const std::string& word) {
 	const std::string name = word.substr(0, word.find('='));
+	if (app.get_option_no_throw(name) != nullptr)
+		return fmt::format("{} is an option of '{}': write it after '{}'", name, words_of(app), app.get_name());
+	if (const std::string owners = owners_of(app, name); !owners.empty())
+		return fmt::format("{} is an option of {}: write it after the name of the subcommand", name, owners);
 	std::vector<std::string> known;
 	for (const CLI::Option* const option : app.get_options({}))
 		for (const std::string& each : option->get_lnames()) known.push_back("--" + each);
@@ -60,13 +78,32 @@ inline std::string unknown_subcommand(const CLI::App& app, const std::string& wo
 	return fmt::format("there is no subcommand '{}'; there are {}", word, fmt::join(known, ", "));
 }
 
+// CLI::Range says "Value 1K not in range 1 to 9000" of a text that is no number, too.
+inline std::string without_false_range(const std::string& text) {
+	constexpr std::string_view before = "Value ", after = " not in range ", between = " to ";
+	const auto begin = text.find(before), end = text.find(after);
+	if (begin == text.npos || end == text.npos || end < begin + before.size()) return text;
+	const std::string value = text.substr(begin + before.size(), end - begin - before.size());
+	const std::string option = text.substr(0, begin), range = text.substr(end + after.size());
+	char* rest = nullptr;
+	std::strtod(value.c_str(), &rest);
+	if (!value.empty() && *rest == '\0') return text;
+	const auto size = parse_size(value);
+	if (!size) return fmt::format("{}'{}' is not a number", option, value);
+	// An option that takes sizes has refused this one for its range.
+	const auto least = parse_size(range.substr(0, range.find(between)));
+	const auto most = parse_size(range.substr(std::min(range.size(), range.find(between) + between.size())));
+	if (least && most && (*size < *least || *size > *most)) return text;
+	return fmt::format("{}'{}' is not a plain number: write {}", option, value, *size);
+}
+
 inline std::string mistake(const CLI::App* top, const CLI::Error& error) {
 	const CLI::App& app = chosen(*top);
 	std::vector<std::string> extra = top->remaining(true);
 	std::erase(extra, "--");
 	const auto option = std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with('-'); });
 	const bool wants_subcommand = app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
-	std::string text = error.what();
+	std::string text = without_false_range(error.what());
 	if (option != extra.end()) text = unknown_option(app, *option);
 	else if (!extra.empty() && wants_subcommand) text = unknown_subcommand(app, extra.front());
 	else if (!extra.empty()) text = fmt::format("the argument '{}' was not expected", extra.front());

@@ -299,6 +299,9 @@ int run(Options options) {
 	options.how.timeout = options.timeout_ms == 0 ? never : Nanoseconds{options.timeout_ms} * 1'000'000;
 	if (!options.eager_max.empty())
 		client.eager_max = options.settings.eager_max = static_cast<std::uint32_t>(*parse_size(options.eager_max));
+	const auto names = split(options.server);
+	if (!options.server.contains("://") && std::ranges::find(names, std::string_view{}) != names.end())
+		return fail(fmt::format("empty server name in the list '{}'", options.server), 2);
 	wait_for_servers(options.server, options.etcd, options.wait_s);
 	auto session = kv::Session::open({.host = options.server,
 		.etcd = options.etcd,
@@ -341,9 +344,12 @@ static int act(int argc, char** argv) {
 		"missing);\n"
 		"CAS prints the new one. SCAN prints all keys, SCAN prefix those that begin with it, each at least once.\n"
 		"WATCH key prints what happens to a key, until it is interrupted: set, deleted, expired or evicted, with the\n"
-		"version and the key; look-again if events may have been missed, and at the begin. PWATCH prefix does so for\n"
-		"all keys that begin with it. INFO prints facts of each server: keys, memory, requests and more. A line that\n"
-		"fails is reported with its number, and the next ones are executed.\n"
+		"version and the key. It prints look-again once at the start, and when events may have been missed: get or "
+		"scan\n"
+		"the keys then, to see what has changed. PWATCH prefix does so for all keys that begin with it. INFO prints "
+		"facts\n"
+		"of each server: keys, memory, requests and more. A line that fails is reported with its number, and the next\n"
+		"ones are executed.\n"
 		"Exit codes: 0 success, 1 a line failed or the server is not reachable, 2 wrong usage.");
 	app.add_option("server", options.server,
 		   "HOST[:PORT] of a kv_server, a comma-separated list of servers that share the keys, or "

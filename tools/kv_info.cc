@@ -94,10 +94,14 @@ int run(const InfoOptions& options) {
 void add_kv(CLI::App& app, Action& action) {
 	CLI::App* const kv = app.add_subcommand("kv", "Look at a key-value store");
 	kv->require_subcommand(1);
+	kv->footer(
+		"Examples:\n  verbena kv info 127.0.0.1\n  verbena kv info 10.0.0.1,10.0.0.2 --json\n"
+		"The program kv_client sets, gets and watches keys. Among the events of a watch, look-again comes once at the\n"
+		"start, and when events may have been missed: the keys must then be looked at (docs/kv.md, \"Events\").");
 	CLI::App* const info = kv->add_subcommand("info", "Print what each server is, holds and has counted");
 	info->footer(
 		"Examples:\n  verbena kv info 127.0.0.1\n  verbena kv info 10.0.0.1,10.0.0.2 --json\n"
-		"docs/kv.md explains the lines.");
+		"docs/metrics.md explains most of the lines, docs/kv.md those of a cluster (\"Several servers\").");
 	auto options = std::make_shared<InfoOptions>();
 	info->add_option("server", options->servers,
 			"HOST[:PORT] of a kv_server, a comma-separated list of servers, or etcd://HOST:2379/PREFIX "

@@ -14,6 +14,7 @@
 #include "bench/scale/environment.h"
 #include "bench/scale/repetition.h"
 #include "bench/scale/rows.h"
+#include "bench/sweep/output.h"
 #include "bench/table/table.h"
 #include "lib/channel/transports_by_address.h"
 #include "tools/command_line.h"
@@ -99,7 +100,9 @@ void print_server(std::FILE* out, const scale::Outcome& run, const bench::Json& 
 			out, "server: {} different logical clients on {} connections\n", server.labels, run.cell.queue_pairs);
 	const auto& c = server.counters;
 	if (run.cell.transport == scale::Transport::rdma)
-		fmt::print(out, "server: {} frames in, {} out ({} inline, {} of credits, {} of want), {} messages coalesced\n",
+		fmt::print(out,
+			"server: {} frames in, {} out ({} inline, {} that only grant credits, {} that ask for credits), {} "
+			"messages coalesced\n",
 			c.frames_received, c.frames_sent, c.frames_inline, c.credit_frames, c.want_frames, c.messages_coalesced);
 	if (bench::has_value(row, "server_idle_cpu_percent"))
 		fmt::print(out, "server: {} % of a core while {} clients are connected and idle\n",
@@ -195,6 +198,10 @@ int run(Options& options) {
 	}
 	swarm.wish.device = options.device.empty() ? channel::device_towards(addresses) : options.device;
 
+	// Before the run: its results must not be lost for a wrong name.
+	auto files = bench::OutputFiles::open({.json = options.json}, scale::experiment().columns);
+	if (!files) return fail(files.error());
+
 	// With --json - standard output belongs to the JSON.
 	std::FILE* const out = options.json == "-" ? stderr : stdout;
 	cell.metrics_opened = [out](std::uint16_t port) { fmt::print(out, "metrics at port {}, /metrics\n", port); };
@@ -210,13 +217,7 @@ int run(Options& options) {
 	for (const std::string& each : outcome->first_failures) verbena::tools::print_error("performance_test: {}\n", each);
 	const bench::Table table = table_of(options, *outcome);
 	print(out, *outcome, table.rows.front());
-	if (!options.json.empty()) {
-		const std::string text = to_json(table, scale::experiment().columns);
-		std::FILE* const file = options.json == "-" ? stdout : std::fopen(options.json.c_str(), "w");
-		if (file == nullptr || std::fputs(text.c_str(), file) < 0 ||
-			(file == stdout ? std::fflush(file) : std::fclose(file)) != 0)
-			return fail(fmt::format("cannot write {}: {}", options.json, std::strerror(errno)));
-	}
+	if (const auto written = files->write_last(table); !written) return fail(written.error());
 	if (table.rows.front()["validity"] == "invalid") return 3;
 	return outcome->good == outcome->cell.clients ? 0 : 1;
 }

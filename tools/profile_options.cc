@@ -19,7 +19,16 @@ std::optional<std::string> fault_of_profile(std::string_view name) {
 	std::string message = fmt::format("--profile: there is no profile '{}'", name);
 	if (const std::string meant = suggestion(name, known); !meant.empty())
 		message += fmt::format(" (did you mean '{}'?)", meant);
-	return message + fmt::format("; the profiles are {}, and --profile=list prints them", fmt::join(known, ", "));
+	return message + fmt::format("; the profiles are {}, and --profile=list prints them", names_of_profiles(", "));
+}
+
+std::string names_of_profiles(std::string_view separator) {
+	std::string names;
+	for (const profile::Profile& each : profile::all()) {
+		if (!names.empty()) names += separator;
+		names += each.name;
+	}
+	return names;
 }
 
 std::string list_of_profiles() {

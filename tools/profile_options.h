@@ -13,6 +13,9 @@ namespace verbena::tools {
 // The message for the user, with the nearest name, if there is no profile `name`.
 std::optional<std::string> fault_of_profile(std::string_view name);
 
+// The names of the profiles.
+std::string names_of_profiles(std::string_view separator);
+
 // The profiles as a table, one column each, and below it the device and the sources of each.
 std::string list_of_profiles();
 

@@ -63,9 +63,27 @@ int run_watched(const std::vector<std::string>& command, const RunOptions& optio
 	return end_as(ended);
 }
 
+// The advice after `run --trace FILE -- PROGRAM`, where FILE is taken for the program because the
+// value of such an option follows "=". Empty: the words before the program do not look so.
+std::string advice_on_value(const CLI::App& sub, const std::vector<std::string>& program) {
+	if (sub.parse_order().empty() || std::ranges::find(program, "--") == program.end()) return "";
+	const CLI::Option& last = *sub.parse_order().back();
+	const bool takes_a_value = last.get_expected_min() == 0 && last.get_expected_max() > 0 && last.get_type_size() > 0;
+	if (!takes_a_value || (!last.results().empty() && !last.results().back().empty())) return "";
+	return fmt::format("to give {0} a value write {0}={1}", last.get_name(), program.front());
+}
+
+// The options that have an effect only beside another one; nothing if that one is there.
+std::optional<std::string> without_effect(const CLI::App& sub, const TraceOptions& trace) {
+	for (const char* const name : {"--trace-format", "--trace-only"})
+		if (sub.count(name) > 0 && !trace.shown) return fmt::format("{} needs --trace", name);
+	if (sub.count("--trace-size") > 0 && !trace.wanted) return "--trace-size needs --trace or --pcap";
+	return std::nullopt;
+}
+
 // Replaces this process by the program; returns, with an exit code, on failure, and after a program
-// that is watched.
-int run(const std::vector<std::string>& command, const RunOptions& options) {
+// that is watched. `forgotten` is advice for a command that does not exist.
+int run(const std::vector<std::string>& command, const RunOptions& options, const std::string& forgotten) {
 	if (!options.faults.empty()) {
 		const auto faults = fault_text(options.faults);
 		if (!faults) return complain(faults.error(), usage);
@@ -82,8 +100,11 @@ int run(const std::vector<std::string>& command, const RunOptions& options) {
 	const auto nic = find_nic();
 	if (!nic) return complain(nic.error(), cannot_run);
 	const Program program = look(command);
-	if (const auto refusal = refusal_of(program))
+	if (const auto refusal = refusal_of(program)) {
+		if (refusal->exit_code == cannot_run && !forgotten.empty())
+			return complain(refusal->reason + "; " + forgotten, usage);
 		return complain(fmt::format("{}: {}", refusal->reason, refusal->advice), refusal->exit_code);
+	}
 
 	for (const auto& [name, value] : environment_for(program, *nic)) setenv(name.c_str(), value.c_str(), 1);
 	if (!options.devices.empty()) setenv("VERBENA_DEVICES", options.devices.c_str(), 1);
@@ -119,7 +140,6 @@ void add_trace_options(CLI::App& sub, RunOptions& options) {
 		->expected(0, 1)
 		->run_callback_for_default();
 	sub.add_option("--trace-format", trace.format, "The format of the trace; by default by the name of FILE (.json)")
-		->type_name("text|json")
 		->check(CLI::IsMember({"text", "json"}));
 	sub.add_option("--trace-only", trace.only, "Which events: qp=NUMBER, verb=NAME, errors; separated by commas")
 		->type_name("LIST");
@@ -138,14 +158,19 @@ void add_trace_options(CLI::App& sub, RunOptions& options) {
 
 void add_check_options(CLI::App& sub, RunOptions& options) {
 	CheckOptions& check = options.check;
-	sub.add_option("--check", check.level,
+	sub.add_option_function<std::string>(
+		   "--check", [&check](const std::string& level) { check.level = level.empty() ? "error" : level; },
 		   "Report what the program does against the rules of verbs, at once, and end with status 86 if there is such "
 		   "a "
 		   "finding: error (the default), also portability, or also advice (docs/check.md)")
 		->type_name("[=LEVEL]")
 		->expected(0, 1)
-		->default_str("error")
-		->check(CLI::IsMember({"error", "portability", "advice"}));
+		->run_callback_for_default()
+		// IsMember would put its list into the help text behind "[=LEVEL]".
+		->check([](const std::string& level) -> std::string {
+			if (level.empty() || level == "error" || level == "portability" || level == "advice") return "";
+			return fmt::format("{} not in {{error,portability,advice}}", level);
+		});
 	sub.add_option("--suppressions", check.suppressions,
 		   "A file with findings that --check shall leave out, a line RULE:PATTERN for each; may be repeated")
 		->type_name("FILE")
@@ -186,7 +211,7 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 		"  verbena run --check=advice --report r.sarif -- ./program\n"
 		"  verbena run --profile e810 -- ./program         with the limits of a device (docs/profiles.md)\n"
 		"  verbena run --profile=list                      print the devices and their limits\n"
-		"  verbena run --adversary=7 -- ./program          as unkind as RDMA permits (docs/adversary.md)\n"
+		"  verbena run --adversary=7 -- ./program          delay and reorder as far as RDMA permits\n"
 		"  verbena doctor -- ./program                     check whether the NIC can be in the program\n"
 		"The exit code is the program's; 127 if there is no such program, 126 if the NIC cannot be in it.");
 	auto options = std::make_shared<RunOptions>();
@@ -206,7 +231,7 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 	sub->add_option("--profile", options->profile,
 		   "The device whose limits the software devices report and enforce; list: print the profiles "
 		   "(VERBENA_PROFILE)")
-		->type_name("NAME");
+		->type_name(fmt::format("NAME:{{{},list}}", names_of_profiles(",")));
 	sub->add_option_function<std::string>(
 		   "--adversary", [&chosen = options->adversary](const std::string& text) { chosen = text; },
 		   "Behave as badly as RDMA permits, by this seed or a random one: bytes come late and in any order, "
@@ -218,8 +243,8 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 	add_trace_options(*sub, *options);
 	add_check_options(*sub, *options);
 	add_watch_options(*sub, *options);
-	sub->callback([options, &action, &program] {
-		action = [options, &program]() -> int {
+	sub->callback([options, sub, &action, &program] {
+		action = [options, sub, &program]() -> int {
 			if (options->profile == "list") {
 				fmt::print("{}", list_of_profiles());
 				return good;
@@ -228,9 +253,10 @@ CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 				if (const auto fault = fault_of_profile(options->profile)) return complain(*fault, usage);
 			if (program.empty())
 				return complain("there is no command to run: use verbena run [OPTIONS] -- PROGRAM [ARGUMENTS]", usage);
+			if (const auto fault = without_effect(*sub, options->trace)) return complain(*fault, usage);
 			if (const auto fault = fault_of(options->trace)) return complain(*fault, usage);
 			if (const auto fault = fault_of(options->check)) return complain(*fault, usage);
-			return run(program, *options);
+			return run(program, *options, advice_on_value(*sub, program));
 		};
 	});
 	return sub;

@@ -110,7 +110,7 @@ Finding check_io_uring() {
 	const auto selector = async::UringSelector::open();
 	if (selector) return {subject, Level::good, "works", ""};
 	return {subject, Level::note, selector.error(),
-		"only programs of this project that are started with --io uring use it; they use epoll instead"};
+		"only programs of this project that are started with --engine uring use it; they use epoll instead"};
 }
 
 Finding check_abstract_name() {

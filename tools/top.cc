@@ -263,7 +263,9 @@ void add_top(CLI::App& app, Action& action) {
 	sub->add_option("--interval", options->interval, "Seconds between two pages")
 		->check(CLI::Range(interval_min, interval_max))
 		->capture_default_str();
-	sub->add_option("--count", options->count, "End after so many pages; 0: never")->type_name("N");
+	sub->add_option("--count", options->count, "End after so many pages; 0: never")
+		->type_name("N")
+		->check(CLI::NonNegativeNumber);
 	sub->add_flag("--json", options->json, "Print a JSON object a line instead of pages");
 	sub->callback([options, &action] { action = [options] { return watch(*options); }; });
 }

@@ -86,7 +86,9 @@ std::optional<int> TracedRun::begin() {
 		if (!path.empty() && !std::ofstream(path, std::ios::binary | std::ios::app))
 			return complain(fmt::format("cannot write {}: {}", path, std::strerror(errno)));
 	folder_ = make_folder();
-	if (folder_.empty()) return complain(fmt::format("no folder for the trace: {}", std::strerror(errno)));
+	if (folder_.empty())
+		return complain(fmt::format(
+			"no folder for the trace: {}; name a folder that can be written in TMPDIR", std::strerror(errno)));
 	setenv("VERBENA_TRACE", folder_.c_str(), 1);
 	setenv("VERBENA_TRACE_BYTES", std::to_string(*parse_size(options_.size)).c_str(), 1);
 	if (!options_.pcap.empty()) setenv("VERBENA_TRACE_PACKETS", std::to_string(packet_bytes).c_str(), 1);

@@ -35,7 +35,7 @@ static int act(int argc, char** argv) {
 		"Examples:\n"
 		"  verbena run -- ibv_devinfo -v           run any verbs program, unmodified, on the software NIC\n"
 		"  verbena run --trace -- ./program        print every verb, request and packet at the end\n"
-		"  verbena explore -- ./program            search for bugs of ordering, on an unkind NIC\n"
+		"  verbena explore -- ./program            search for bugs of ordering\n"
 		"  verbena devices                         list the RDMA devices, and the one chosen by default\n"
 		"  verbena self-test                       say whether RDMA programs run here, and how fast\n"
 		"  verbena bench rcud --md -               RC against UD between two processes of this machine\n"
@@ -58,6 +58,15 @@ static int act(int argc, char** argv) {
 	add_self_test(app, action);
 	CLI::App* bench = app.add_subcommand("bench", "Run a benchmark");
 	bench->require_subcommand(1);
+	bench->footer(
+		"Examples:\n"
+		"  verbena bench rcud --md -               RC against UD between two processes of this machine\n"
+		"  verbena bench connect                   connections a second by rdma_cm\n"
+		"  verbena bench scale --clients 10,1000   many clients of one server at once\n"
+		"  verbena bench kv --crossover            the key-value store: eager against rendezvous\n"
+		"`verbena bench kv --help` and so on show the options of each; docs/benchmarking.md says how to read a "
+		"result.\n"
+		"Exit codes: 0 success, 1 failure, 2 wrong usage, 3 rows that cannot be true, 130 ended by Ctrl-C.");
 	bench->callback(list_loopback_device);
 	add_bench_rcud(*bench, action, command_line);
 	add_bench_connect(*bench, action, command_line);

@@ -13,6 +13,12 @@ namespace {
 
 using async::Task;
 
+// The store is the benchmark's own, so its size is an option of the benchmark.
+std::string failure_of(kv::Error error) {
+	if (error == kv::Error::full) return "the store is full: give `verbena bench kv` more --memory";
+	return std::string(kv::sentence_of(error));
+}
+
 // The keys of each client.
 std::vector<std::vector<Key>> keys_of(std::uint32_t clients, std::uint32_t first_client) {
 	std::vector<std::vector<Key>> all(clients);
@@ -57,7 +63,7 @@ Task<void> lane(kv::Router& client, Phase& phase, Key& key) {
 			else if (!phase.values.looks_right(key.number, got->bytes())) ++phase.wrong;
 		}
 		if (error) {
-			phase.failure = kv::sentence_of(*error);
+			phase.failure = failure_of(*error);
 			break;
 		}
 		key.set = true;
@@ -74,7 +80,7 @@ Task<void> set_all(kv::Router& client, std::vector<Key>& all, const Values& valu
 	for (Key& key : all) {
 		const kv::Bytes value = values.of(key.number);
 		const auto set = co_await client.set(key.name, value);
-		if (!set) failure = kv::sentence_of(set.error());
+		if (!set) failure = failure_of(set.error());
 		key.set = true;
 	}
 }

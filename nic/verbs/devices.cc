@@ -110,7 +110,7 @@ std::vector<ibv_device*> Devices::list() {
 }
 
 // A list of names can be meant for several hosts, so a device that is missing here is an error only
-// if the program sees no device at all.
+// if the program sees no device at all, or if the name is to be added to the usual devices.
 void Devices::report_missing(const std::vector<engine::DeviceCandidate>& candidates, bool some_listed) {
 	if (!some_listed && std::ranges::none_of(candidates, &engine::DeviceCandidate::is_usual))
 		log::error(
@@ -119,7 +119,8 @@ void Devices::report_missing(const std::vector<engine::DeviceCandidate>& candida
 	std::string known;
 	for (const engine::DeviceCandidate& each : candidates) known += (known.empty() ? "" : ", ") + each.name;
 	for (const std::string& name : engine::unknown_devices(wanted_, candidates)) {
-		const auto report = some_listed ? log::warn : log::error;
+		const bool is_added = wanted_.find("+" + name) != wanted_.npos;
+		const auto report = some_listed && !is_added ? log::warn : log::error;
 		report("VERBENA_DEVICES names '%s', and there is no such device; there are: %s", name.c_str(), known.c_str());
 	}
 }

@@ -81,6 +81,25 @@ def test_the_subcommand_and_the_option_print_the_same_version(programs: Programs
         (("kv_server", "--memroy", "1G"), "kv_server: there is no option '--memroy'; did you mean '--memory'?"),
         (("kv_client", "a", "--stat"), "kv_client: there is no option '--stat'; did you mean '--stats'?"),
         (("ud_client", "--xyz"), "ud_client: there is no option '--xyz'\n"),
+        (
+            ("verbena", "--log", "info", "run", "--", "true"),
+            "verbena: --log is an option of 'verbena run': write it after 'run'\n",
+        ),
+        (
+            ("verbena", "bench", "--sizes", "64", "rcud"),
+            "verbena: --sizes is an option of 'verbena bench rcud': write it after 'rcud'\n",
+        ),
+        (
+            ("verbena", "--windows", "64"),
+            "--windows is an option of 'verbena bench rcud': write it after the name of the subcommand",
+        ),
+        (("verbena", "bench", "rcud", "--iters", "1K"), "--iters: '1K' is not a plain number: write 1024\n"),
+        (("verbena", "bench", "rcud", "--iters", "many"), "--iters: 'many' is not a number\n"),
+        (("verbena", "bench", "rcud", "--reps", "2000"), "--reps: Value 2000 not in range 1 to 1000\n"),
+        (("verbena", "bench", "rcud", "--reps", "2K"), "--reps: Value 2K not in range 1 to 1000\n"),
+        (("verbena", "top", "--count", "-1"), "--count: "),
+        (("kv_server", "--salvage"), "--salvage requires --data\n"),
+        (("verbena", "run", "--check=eror", "--", "true"), "--check: eror not in {error,portability,advice}\n"),
     ],
 )
 def test_a_wrong_word_is_named_and_the_nearest_right_one_too(
@@ -88,6 +107,70 @@ def test_a_wrong_word_is_named_and_the_nearest_right_one_too(
 ) -> None:
     ran = programs.run(*words)
     assert ran.status == 2 and message in ran.err and "--help' for more information" in ran.err, ran
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--trace", "t.txt", "--", "ls"), "; to give --trace a value write --trace=t.txt\n"),
+        (("--adversary", "7", "--", "ls"), "; to give --adversary a value write --adversary=7\n"),
+        (("--log", "info", "--check", "error", "--", "ls"), "; to give --check a value write --check=error\n"),
+        (("--trace-only", "errors", "--", "ls"), "verbena: --trace-only needs --trace\n"),
+        (("--trace-format", "json", "--pcap", "p", "--", "ls"), "verbena: --trace-format needs --trace\n"),
+        (("--trace-size", "2M", "--", "ls"), "verbena: --trace-size needs --trace or --pcap\n"),
+    ],
+)
+def test_an_option_of_run_that_has_no_effect_is_refused(
+    programs: Programs, words: tuple[str, ...], message: str
+) -> None:
+    ran = programs.run("verbena", "run", *words)
+    assert ran.status == 2 and ran.out == "" and ran.err.endswith(message), ran
+
+
+def test_a_program_between_an_option_and_dashes_is_run(programs: Programs) -> None:
+    """The advice about a forgotten "=" is only for a word that is no program."""
+    ran = programs.run("verbena", "run", "--trace", "echo", "--", "--trace")
+    assert ran.status == 0 and ran.out == "-- --trace\n", ran
+    ran = programs.run("verbena", "run", "--trace=t.txt", "nosuch", "--", "ls")
+    assert ran.status == 127 and "write --trace" not in ran.err, ran
+
+
+def test_a_device_that_is_added_and_does_not_exist_is_named(programs: Programs) -> None:
+    ran = programs.run("verbena", "run", "--devices", "+vb_nosuch", "--", "ibv_devices")
+    assert "names 'vb_nosuch', and there is no such device" in ran.err and "vb_" in ran.out, ran
+
+
+def test_an_empty_name_in_a_list_of_servers_is_refused(programs: Programs) -> None:
+    ran = programs.run("kv_client", "127.0.0.1,")
+    assert ran.status == 2 and ran.err == "kv_client: empty server name in the list '127.0.0.1,'\n", ran
+
+
+def test_a_file_for_json_that_cannot_be_written_is_refused_before_the_run(programs: Programs) -> None:
+    ran = programs.run("performance_test", "-c", 2, "-n", 2, "--json", "/nonexist/x")
+    assert ran.status == 1 and ran.out == "" and "/nonexist/x" in ran.err, ran
+
+
+def test_a_benchmark_that_fills_its_store_names_its_own_option(programs: Programs) -> None:
+    words = ("--memory", "64M", "--sizes", "16M", "--window", 16, "--proto", "eager", "--ops", "set", "--reps", 1)
+    ran = programs.run("verbena", "bench", "kv", *words, "--iters", 20, "--quiet", limit_s=60)
+    assert ran.status == 1 and "give `verbena bench kv` more --memory" in ran.err, ran
+
+
+def test_a_simulator_has_help_on_standard_output(programs: Programs) -> None:
+    for option in ("--help", "-h"):
+        ran = programs.run("verbena-sim", option)
+        assert ran.status == 0 and ran.out.startswith("usage: verbena-sim") and ran.err == "", ran
+    ran = programs.run("verbena-sim", "--version")
+    assert ran.status == 0 and re.fullmatch(r"verbena-sim \d+\.\d+\.\d+\n", ran.out), ran
+    ran = programs.run("verbena-sim", "--sedes", "1")
+    assert ran.status == 2 and ran.out == "", ran
+
+
+@pytest.mark.parametrize("words", [("bench",), ("kv",), ("kv", "info"), ("bench", "kv")])
+def test_the_help_of_a_subcommand_has_its_own_examples(programs: Programs, words: tuple[str, ...]) -> None:
+    ran = programs.run("verbena", *words, "--help")
+    examples = re.findall(r"^  verbena (.*)$", ran.out.partition("Examples:")[2], re.MULTILINE)
+    assert examples and all(example.startswith(" ".join(words)) for example in examples), ran
 
 
 def test_a_size_may_have_a_unit_in_every_program(programs: Programs) -> None:
@@ -127,6 +210,13 @@ def test_without_a_folder_that_can_be_written_the_reason_is_named(programs: Prog
     ran = programs.run("echo_server", "--port", 0, within=in_mounts(programs, mounts + unset))
     assert ran.status == 2 and "cannot make the folder /tmp/.config/verbena (Read-only file system)" in ran.err, ran
     assert "set XDG_CONFIG_HOME to a folder that can be written" in ran.err, ran
+
+
+@pytest.mark.parametrize("option", ["--check", "--trace"])
+def test_without_a_temporary_folder_the_remedy_is_named(programs: Programs, option: str) -> None:
+    read_only = in_mounts(programs, "mount -t tmpfs -o ro t /tmp && mount -t tmpfs -o ro t /dev/shm && unset TMPDIR")
+    ran = programs.run("verbena", "run", option, "--", "true", within=read_only)
+    assert ran.status == 1 and "name a folder that can be written in TMPDIR" in ran.err, ran
 
 
 def test_clients_wait_for_a_server_that_starts_after_them(programs: Programs) -> None:

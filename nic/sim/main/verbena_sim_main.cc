@@ -19,7 +19,7 @@ using namespace verbena::sim;
 
 constexpr const char* usage =
 	"usage: verbena-sim [--seeds A:B] [--loss P] [--duplicate P] [--reorder P] [--corrupt P] [--forge R] [--lossless]\n"
-	"                   [--verbose]\n"
+	"                   [--verbose] | --help | --version\n"
 	"  --seeds A:B    run the seeds A to B, both included, or a single seed A; default 1:100\n"
 	"  --loss P       the largest probability of a packet's loss in a run, as 5% or 0.05; default 5%\n"
 	"  --duplicate P  likewise of its duplication; default 2%\n"
@@ -28,7 +28,9 @@ constexpr const char* usage =
 	"  --forge R      the highest rate of forged NAKs with PSNs in the window, for each queue pair, in 1/ms; default "
 	"0\n"
 	"  --lossless     simulate the link between two processes of one host, without packets and faults\n"
-	"  --verbose      print a line for each seed\n";
+	"  --verbose      print a line for each seed\n"
+	"  --version      print the version\n"
+	"Exit codes: 0 all runs were good, 1 one was not, 2 wrong usage.\n";
 
 struct Options {
 	std::uint64_t first = 1, last = 100;
@@ -100,6 +102,9 @@ void print_replay(const Options& o, std::uint64_t seed) {
 }  // namespace
 
 int main(int argc, char** argv) {
+	const std::string_view only = argc == 2 ? argv[1] : "";
+	if (only == "--help" || only == "-h") return std::fputs(usage, stdout) < 0;
+	if (only == "--version") return std::puts("verbena-sim " VERBENA_VERSION) < 0;
 	const std::optional<Options> options = parse(argc, argv);
 	if (!options) {
 		std::fputs(usage, stderr);
