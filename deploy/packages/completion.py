@@ -8,7 +8,7 @@ import re
 from help_text import Command, Entry
 
 # Subcommands that another program and its arguments follow.
-BEFORE_A_PROGRAM = {("verbena", "run"), ("verbena", "doctor")}
+BEFORE_A_PROGRAM = {("verbena", "run"), ("verbena", "doctor"), ("verbena", "explore")}
 
 
 def quoted(text: str) -> str:
@@ -40,13 +40,18 @@ def bash(command: Command) -> str:
         ]
     programs = "|".join(quoted(" ".join(path)) for path in sorted(BEFORE_A_PROGRAM) if path[0] == command.words[0])
     run = f'\tcase "$path" in {programs}) COMPREPLY=($(compgen -c -- "$word")); return ;; esac\n' if programs else ""
+    # The words after "--" are another program's, for which bash completes the names of files.
+    after_dashes = (
+        "\t\tif [[ ${COMP_WORDS[i]} == -- ]] && ((i < COMP_CWORD - 1)); then return; fi\n" if programs else ""
+    )
     known = "|".join(paths) or "''"
     return f"""# bash completion of {command.name}, made from its help text
 {function}() {{
 \tlocal word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}} path={quoted(command.words[0])}
 \tlocal options= below= values= takes_value= i
+\tCOMPREPLY=()
 \tfor ((i = 1; i < COMP_CWORD; ++i)); do
-\t\tcase "$path ${{COMP_WORDS[i]}}" in {known}) path="$path ${{COMP_WORDS[i]}}" ;; esac
+{after_dashes}\t\tcase "$path ${{COMP_WORDS[i]}}" in {known}) path="$path ${{COMP_WORDS[i]}}" ;; esac
 \tdone
 \tcase "$path" in
 {chr(10).join(words)}
@@ -54,7 +59,6 @@ def bash(command: Command) -> str:
 \tcase "$path $before" in
 {chr(10).join(choices) or "		*) ;;"}
 \tesac
-\tCOMPREPLY=()
 \tif [ -n "$values" ]; then COMPREPLY=($(compgen -W "$values" -- "$word")); return; fi
 \tif [ -n "$takes_value" ]; then return; fi
 \tif [[ $word == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$word")); return; fi
@@ -92,7 +96,7 @@ def zsh(command: Command) -> str:
             lines.append("\tesac")
         arguments = [quoted(each_option) for entry in each.options for each_option in zsh_option(entry)]
         rest = "'*::program:_normal'" if each.words in BEFORE_A_PROGRAM else "'*:file:_files'"
-        lines += [f"\t_arguments {' '.join([*arguments, rest])}", "}", ""]
+        lines += [f"\t_arguments -S {' '.join([*arguments, rest])}", "}", ""]
     return "\n".join([*lines, f'{function} "$@"', ""])
 
 

@@ -20,6 +20,8 @@ SECTIONS = {
     "Subcommands:": "subcommands",
 }
 ENTRY = re.compile(r"^  (?P<head>\S.*?)(?:\s{2,}(?P<text>\S.*))?$")
+# The parser puts a description into this column, behind a single space if the head is long.
+COLUMN = 30
 NAME = re.compile(r"(?:^|,\s*)(-{1,2}[A-Za-z][\w-]*)")
 CHOICES = re.compile(r"\{([^}]*)\}")
 
@@ -80,7 +82,8 @@ def parse(words: tuple[str, ...], text: str) -> Command:
     section: list[Entry] | None = None
     description: list[str] = []
     in_footer = False
-    for line in text.splitlines():
+    lines = text.splitlines()
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if line in SECTIONS and not in_footer:
             section = getattr(command, SECTIONS[line])
         elif re.match(r"[Uu]sage: ", line):
@@ -96,7 +99,11 @@ def parse(words: tuple[str, ...], text: str) -> Command:
         elif line.startswith(" " * 20) and section:
             section[-1].text = f"{section[-1].text} {line.strip()}".strip()
         elif entry := ENTRY.match(line):
-            section.append(Entry(entry["head"], entry["text"] or ""))
+            head, description_of = entry["head"], entry["text"] or ""
+            is_beside = line[COLUMN - 1 : COLUMN] == " " and not following.startswith(" " * COLUMN)
+            if not description_of and is_beside:
+                head, description_of = line[:COLUMN].strip(), line[COLUMN:].strip()
+            section.append(Entry(head, description_of))
     # "Run a program: verbena run [OPTIONS] -- PROGRAM" has the usage that the parser does not know.
     whole = " ".join(line.strip() for line in description if line.strip())
     command.description, _, usage = whole.partition(f": {' '.join(words)} ")

@@ -9,7 +9,7 @@ from help_text import Command, Entry
 
 ENVIRONMENT = (
     "The variables that the programs and the NIC read are listed in docs/environment.md of the sources, "
-    "which the package installs as /usr/share/doc/verbena/environment.md."
+    "which the package installs as /usr/share/doc/verbena/environment.md, and so the other pages of docs."
 )
 
 
@@ -48,6 +48,12 @@ def footer(lines: list[str]) -> list[str]:
     return made + [".fi"] * in_example
 
 
+def one_line(description: str) -> str:
+    """Return a description for the NAME of a page: without markup, and not as a sentence."""
+    text = description.replace("`", "").rstrip(".")
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
 def page(command: Command, version: str) -> str:
     """Return the man page of one command in roff."""
     program = command.words[0]
@@ -60,7 +66,7 @@ def page(command: Command, version: str) -> str:
     lines = [
         f'.TH "{escaped(command.name.upper())}" 1 "" "Verbena {version}" "Verbena"',
         ".SH NAME",
-        f"{escaped(command.name)} \\- {escaped(command.description[:1].lower() + command.description[1:].rstrip('.'))}",
+        f"{escaped(command.name)} \\- {escaped(one_line(command.description))}",
         ".SH SYNOPSIS",
         f".B {escaped(' '.join(command.words))}",
         escaped(usage),

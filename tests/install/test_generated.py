@@ -44,6 +44,9 @@ def completed(pages: Path, line: str) -> list[str]:
         ("verbena bench rcud --conn", ["--connect"]),
         ("kv_server --mem", ["--memory"]),
         ("kv_server --memory ", []),
+        ("verbena run --profile e8", ["e810"]),
+        ("verbena run -- ls --", []),
+        ("verbena run --log info -- ls --l", []),
     ],
 )
 def test_bash_offers_the_words_of_the_help_text(pages: Path, line: str, offered: list[str]) -> None:
@@ -75,3 +78,32 @@ def test_the_other_shells_can_read_their_completion(pages: Path, shell: str, nam
         pytest.skip(f"no {shell} here")
     for program in PROGRAMS:
         run(shell, "-n", pages / shell / name.format(program))
+
+
+def page_of(pages: Path, name: str) -> str:
+    return gzip.decompress((pages / "man" / f"{name}.1.gz").read_bytes()).decode()
+
+
+def test_no_option_lacks_its_description(pages: Path) -> None:
+    """An option with a long head, as --adversary, has one blank before its description."""
+    for page in (pages / "man").iterdir():
+        assert "No description." not in page_of(pages, page.name.removesuffix(".1.gz")), page
+    assert "\\fB\\-\\-adversary\\fR \\fI[=SEED][:MODEL]\\fR\nBehave as badly" in page_of(pages, "verbena-run")
+    for path in (pages / "zsh" / "_verbena", pages / "fish" / "verbena.fish"):
+        assert "Behave as badly" in path.read_text(), path
+
+
+def test_names_of_pages_keep_abbreviations_and_have_no_markup(pages: Path) -> None:
+    names = {
+        page: page_of(pages, page).partition(".SH NAME\n")[2].partition("\n")[0]
+        for page in ("verbena", "verbena-bench-rcud", "verbena-report", "kv_server")
+    }
+    assert names["verbena"].startswith("verbena \\- RDMA on any Linux machine"), names
+    assert "\\- RC against UD" in names["verbena-bench-rcud"], names
+    assert "\\(ga" not in names["verbena-report"], names
+    assert names["kv_server"].startswith("kv_server \\- keeps keys"), names
+
+
+def test_help_shows_no_syntax_of_the_parser_in_optional_values(pages: Path) -> None:
+    said = run(BUILD / "verbena", "run", "--help")
+    assert "--trace-format TEXT:{text,json}\n" in said and "--check [=LEVEL] " in said, said
