@@ -6,8 +6,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
+import shutil
 import signal
 import sys
+import traceback
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -43,28 +46,54 @@ exit codes:
 
 def main(arguments: list[str], command: str = "verbena report") -> int:
     """Write the page. `command` is the name by which the user has called this program."""
+    # A reader that has seen enough ends the program: `verbena report --help | head`.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options = _options(arguments, command)
     try:
-        read = read_sources(options.files)
-        changes = None
-        if options.baseline:
-            changes = baseline.changes(read, options.baseline, options.tolerance / 100)
-        parts = [part_of(experiment, sources) for experiment, sources in read.items()]
-        pictures = _draw(parts, options.plots or options.output.parent)
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        _write(options.output, render(parts, changes))
-        _write_json(options.json, _document(parts, changes))
+        status = _report(options)
+        if sys.stdout:  # None if the user has closed it
+            sys.stdout.flush()
+        return status
     except TableError as error:
-        print(f"{command}: {error}", file=sys.stderr)
-        return UNUSABLE
+        said = str(error)
     except OSError as error:
-        print(f"{command}: {error.filename}: {error.strerror}", file=sys.stderr)
-        return UNUSABLE
+        said = f"{error.filename or 'standard output'}: {error.strerror}"
+        _forget_output()
+    except Exception as error:
+        # Uncaught, it would give the exit status of a regression.
+        if options.traceback:
+            traceback.print_exc()
+        said = (
+            f"a fault of this program, so report it with the files: {type(error).__name__}: {error} "
+            "(--traceback shows where)"
+        )
+    print(f"{command}: {said.replace(chr(10), ' ')}", file=sys.stderr)
+    return UNUSABLE
+
+
+def _report(options: argparse.Namespace) -> int:
+    _examine_outputs(options)
+    read = read_sources(options.files)
+    changes = None
+    if options.baseline:
+        changes = baseline.changes(read, options.baseline, options.tolerance / 100)
+    parts = [part_of(experiment, sources) for experiment, sources in read.items()]
+    pictures = _draw(parts, options.plots or options.output.parent)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    _write(options.output, render(parts, changes))
+    _write_json(options.json, _document(parts, changes))
     print(f"{options.output}: {len(options.files)} table(s), {pictures} pictures", file=sys.stderr)
     if changes is None:
         return GOOD
     _print_changes(changes, sys.stderr if options.json == "-" else sys.stdout)
     return REGRESSION if any(change.verdict == baseline.REGRESSION for change in changes) else GOOD
+
+
+def _forget_output() -> None:
+    """Drop text that standard output has refused, and that the interpreter would write again."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def part_of(experiment: Experiment, sources: list[Source]) -> Part:
@@ -145,15 +174,6 @@ def _verdict_json(experiment: Experiment, source: Source, comparison: Comparison
     return found | {"ratio_of": [question.second, question.first], "ratio": bounds}
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file. OSError: it names the file, also if the disk is full."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
-
-
 def _write_json(path: str | None, document: dict[str, object]) -> None:
     if not path:
         return
@@ -162,6 +182,41 @@ def _write_json(path: str | None, document: dict[str, object]) -> None:
         sys.stdout.write(text)
     else:
         _write(Path(path), text)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all; a device or a pipe is written as it is."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
+        target = path.resolve()
+        part = target.with_name(f".verbena-report-{os.getpid()}")
+        try:
+            part.write_text(text, encoding="utf-8")
+            if target.exists():
+                shutil.copymode(target, part)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise TableError(f"{path}: {error.strerror}") from None
+
+
+def _examine_outputs(options: argparse.Namespace) -> None:
+    """Refuse to write over a table that is read, or two files of one name."""
+    outputs = [options.output, *([Path(options.json)] if options.json not in (None, "-") else [])]
+    for output in outputs:
+        if any(_is_same_file(output, read) for read in [*options.files, *(options.baseline or [])]):
+            raise TableError(f"{output}: a table that is read would be overwritten: name another file to write")
+    if len(outputs) == 2 and _is_same_file(*outputs):
+        raise TableError(f"{outputs[0]}: the page and the JSON would be one file: name two")
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    if one.exists() and other.exists():
+        return one.is_file() and one.samefile(other)
+    return one.resolve() == other.resolve()
 
 
 def _print_changes(changes: list[baseline.Change], file: object) -> None:
@@ -206,6 +261,9 @@ def _options(arguments: list[str], command: str) -> argparse.Namespace:
         metavar="PERCENT",
         help="a figure may be worse by this much without being a regression (default: 0)",
     )
+    parser.add_argument(
+        "--traceback", action="store_true", help="show the Python traceback of an error that is a fault of this program"
+    )
     options = parser.parse_args(arguments)
     if (count := len(options.files) + len(options.baseline or [])) > FILES_MAX:
         parser.error(f"{count} files: at most {FILES_MAX}")
@@ -215,6 +273,4 @@ def _options(arguments: list[str], command: str) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    # A reader that ends first, as in `verbena report --help | head`, ends this program silently.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main(sys.argv[1:]))

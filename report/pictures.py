@@ -56,6 +56,8 @@ def draw(chart: Chart, folder: Path) -> Picture:
         "svg.fonttype": "path",
         "svg.hashsalt": chart.name,
         "text.color": INK,
+        # Names of files and devices may have a $, which is no formula.
+        "text.parse_math": False,
     }
     notes = list(chart.notes) + _doubts(chart)
     with pyplot.rc_context({**style, "axes.labelcolor": INK, "xtick.color": MUTED, "ytick.color": MUTED}):
