@@ -47,7 +47,7 @@ protected:
 		transports_.open(client_rc_options(of_clients), server_rc_options(of_server, server.value_max));
 		server_options_ = server;
 		store_ = std::make_unique<Store>(store, &transports_[1].memory());
-		watches_ = std::make_unique<Watches>(*store_);
+		watches_ = std::make_unique<Watches>(loop_, *store_);
 		changes_ = std::make_unique<Changes>(loop_, *store_, sessions_, journal_);
 	}
 	void SetUp() override { open({}, {}); }

@@ -84,7 +84,7 @@ std::expected<void, std::string> Service::start() {
 										 .window = options_.data.empty() ? 1 : Changes::waiting_max,
 										 .evict = options_.evict},
 		&transports_.first().memory());
-	watches_ = std::make_unique<Watches>(*store_);
+	watches_ = std::make_unique<Watches>(io_, *store_);
 	store_->announce(io_.now());
 	store_->charge(message_bytes_beyond_free());
 	if (settings.one_sided > 0 && store_->index() == nullptr)

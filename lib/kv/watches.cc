@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/kv/watches.h"
 
+#include <utility>
+
 namespace verbena::kv {
 
 void Watches::changed(EventKind kind, std::string_view key, std::uint64_t version) {
@@ -9,16 +11,17 @@ void Watches::changed(EventKind kind, std::string_view key, std::uint64_t versio
 		auto& watch = static_cast<WatchesOfClient::Watch&>(each);
 		watch.owner->send(watch, kind, key, version);
 	});
-	take_out_lapsed();
 }
 
-void Watches::take_out_lapsed() {
-	for (WatchIndex::Watch* const each : lapsed_) index_.remove(*each);
-	lapsed_.clear();
+bool Watches::takes(std::size_t bytes) {
+	if (turn_is_full()) return false;
+	turn_bytes_ += bytes;
+	loop_.at_turn_end(*this);
+	return true;
 }
 
-// A node of the index, one of WatchesOfClient, and two copies of the text.
-std::size_t WatchesOfClient::bytes_of(const Watch& watch) { return 256 + 2 * watch.text.size(); }
+// A node of the index, one of WatchesOfClient, and the text.
+std::size_t WatchesOfClient::bytes_of(const Watch& watch) { return 256 + WatchIndex::text_length(watch); }
 
 WatchesOfClient::~WatchesOfClient() {
 	while (!watches_.empty()) end(watches_.begin()->first);
@@ -27,13 +30,12 @@ WatchesOfClient::~WatchesOfClient() {
 bool WatchesOfClient::begin(std::uint32_t number, std::string_view text, Scope scope) {
 	if (watches_.size() >= watches_max || watches_.contains(number)) return false;
 	Watch& watch = watches_[number];
-	watch.text = text;
-	watch.is_prefix = scope == Scope::prefix;
 	watch.owner = this;
 	watch.number = number;
+	all_.index_.add(watch, text, scope == Scope::prefix);
 	++all_.size_;
 	all_.bytes_ += bytes_of(watch);
-	wake(watch);
+	greet(watch);
 	return true;
 }
 
@@ -41,25 +43,19 @@ void WatchesOfClient::end(std::uint32_t number) {
 	const auto found = watches_.find(number);
 	if (found == watches_.end()) return;
 	Watch& watch = found->second;
-	if (!watch.lapsed) all_.index_.remove(watch);
 	--all_.size_;
 	all_.bytes_ -= bytes_of(watch);
+	all_.index_.remove(watch);
 	watches_.erase(found);
-}
-
-// From now on the watch gets events.
-void WatchesOfClient::wake(Watch& watch) {
-	watch.lapsed = false;
-	all_.index_.add(watch);
-	send(watch, EventKind::look_again, {}, 0);
-	all_.take_out_lapsed();
 }
 
 // A watch that loses an event needs no further ones: the client will look at all keys.
 void WatchesOfClient::send(Watch& watch, EventKind kind, std::string_view key, std::uint64_t version) {
-	if (outbox_.waiting() > (outbox_.blocked() ? waiting_max_blocked : waiting_max)) {
+	constexpr std::size_t head = sizeof(AnswerHeader) + sizeof version;
+	const bool fits = outbox_.waiting() <= (outbox_.blocked() ? waiting_max_blocked : waiting_max);
+	if (!fits || !all_.takes(head + key.size())) {
 		watch.lapsed = true;
-		all_.lapsed_.push_back(&watch);
+		all_.index_.pause(watch);
 		++all_.counters_.lapses;
 		if (!std::exchange(waking_, true)) wake_lapsed();
 		return;
@@ -70,19 +66,23 @@ void WatchesOfClient::send(Watch& watch, EventKind kind, std::string_view key, s
 		.event = kind,
 		.number = watch.number,
 		.value_length = static_cast<std::uint32_t>(key.size())};
-	std::byte* const at = outbox_.put(sizeof header + sizeof version + key.size());
+	std::byte* const at = outbox_.put(head + key.size());
 	std::memcpy(at, &header, sizeof header);
 	std::memcpy(at + sizeof header, &version, sizeof version);
-	if (!key.empty()) std::memcpy(at + sizeof header + sizeof version, key.data(), key.size());
+	if (!key.empty()) std::memcpy(at + head, key.data(), key.size());
 }
 
-// Waits until the client reads again.
+// Waits until a turn has room for events, and until the client reads again.
 Running WatchesOfClient::wake_lapsed() {
-	do co_await outbox_.until_room();
-	while (outbox_.blocked());
+	do co_await async::NextTurn(all_.loop_);
+	while (all_.turn_is_full());
+	while (outbox_.blocked()) co_await outbox_.until_room();
 	waking_ = false;
 	for (auto& [number, watch] : watches_)
-		if (watch.lapsed) wake(watch);
+		if (std::exchange(watch.lapsed, false)) {
+			all_.index_.resume(watch);
+			greet(watch);
+		}
 }
 
 }  // namespace verbena::kv

@@ -4,8 +4,9 @@
 //
 // An event leaves when the change is visible, so a GET that follows it returns this version or a
 // later one. Events of one key come in the order of their versions. A client that does not read has
-// a bounded number of bytes waiting. A watch whose event does not fit lapses: it gets no further
-// ones, and costs changes nothing, until the client reads again. Then it gets look_again.
+// a bounded number of bytes waiting, and all clients together get a bounded number of bytes in one
+// turn of the loop. A watch whose event does not fit lapses: it gets no further ones, and costs
+// changes nothing, until the next turn or until the client reads again. Then it gets look_again.
 //
 // Threads: one, that of the store's loop.
 // Lifetime: a WatchesOfClient dies before its Watches and its outbox, and the Watches after the
@@ -14,8 +15,8 @@
 
 #include <cstdint>
 #include <unordered_map>
-#include <vector>
 
+#include "lib/async/loop.h"
 #include "lib/kv/outbox.h"
 #include "lib/kv/running.h"
 #include "lib/kv/state/watch_index.h"
@@ -29,9 +30,13 @@ struct WatchCounters {
 	std::uint64_t lapses = 0;  // times that a watch has lapsed
 };
 
-class Watches final : public StoreObserver {
+class Watches final : public StoreObserver, private async::TurnEnd {
 public:
-	explicit Watches(Store& store) { store.observe(*this); }
+	// The bytes of the events of one turn of the loop, to all clients: room for the event of a
+	// short key to each of watches_max watches of five hundred clients.
+	static constexpr std::size_t turn_bytes_max = 4 << 20;
+
+	Watches(async::Loop& loop, Store& store) : loop_(loop) { store.observe(*this); }
 	Watches(const Watches&) = delete;
 	Watches& operator=(const Watches&) = delete;
 
@@ -44,10 +49,15 @@ public:
 
 private:
 	friend class WatchesOfClient;
-	void take_out_lapsed();
+	bool turn_is_full() const { return turn_bytes_ >= turn_bytes_max; }
+	// Counts the bytes of one more event. Returns false if the turn has no room for it.
+	bool takes(std::size_t bytes);
+	// TurnEnd
+	void turn_ends() override { turn_bytes_ = 0; }
 
-	WatchIndex index_;  // those that have not lapsed
-	std::vector<WatchIndex::Watch*> lapsed_;  // since the index was searched
+	async::Loop& loop_;
+	WatchIndex index_;  // those that have lapsed are paused
+	std::size_t turn_bytes_ = 0;  // the bytes of the events of this turn
 	std::size_t size_ = 0, bytes_ = 0;
 	WatchCounters counters_;
 };
@@ -79,7 +89,7 @@ private:
 	};
 
 	static std::size_t bytes_of(const Watch& watch);
-	void wake(Watch& watch);
+	void greet(Watch& watch) { send(watch, EventKind::look_again, {}, 0); }
 	void send(Watch& watch, EventKind kind, std::string_view key, std::uint64_t version);
 	Running wake_lapsed();
 

@@ -2,6 +2,8 @@
 // Events: which ones come, when, and to which clients.
 #include "lib/kv/watches.h"
 
+#include <deque>
+
 #include "lib/kv/changes_fixture.h"
 #include "lib/kv/fixture.h"
 
@@ -188,6 +190,37 @@ TEST_F(WatchTest, AClientThatDoesNotReadCostsBoundedMemoryAndIsToldToLookAgain) 
 	EXPECT_EQ(watches_->counters().lapses, 1u);
 	set("later");
 	EXPECT_EQ(watches_->counters().events, before + 1) << "events come again";
+}
+
+// One change of a key that a thousand clients watch 256 times held the loop for seconds.
+TEST_F(WatchTest, AChangeWithMoreEventsThanATurnHasRoomForLetsTheOtherWatchesLookAgain) {
+	constexpr std::uint32_t clients = 12;
+	const std::string key(3000, 'k');
+	std::deque<Sink> sinks;
+	for (std::uint32_t i = 0; i < clients; ++i) {
+		Client& client = connect();
+		for (std::uint32_t number = 1; number <= watches_max; ++number)
+			client.watch(number, "", Scope::prefix, sinks.emplace_back());
+	}
+	const auto until_each_has = [&](std::size_t events) {
+		loop_.run_until(
+			[&] { return std::ranges::all_of(sinks, [&](const Sink& each) { return each.seen.size() >= events; }); });
+	};
+	until_each_has(1);
+	set(key);
+	const WatchCounters& counters = watches_->counters();
+	EXPECT_GT(counters.lapses, 0u);
+	EXPECT_EQ(counters.events + counters.lapses, sinks.size());
+	EXPECT_GT(counters.events * key.size(), Watches::turn_bytes_max / 2);
+	EXPECT_LE(counters.events * key.size(), Watches::turn_bytes_max);
+	until_each_has(2);
+	const auto looks =
+		std::ranges::count(sinks, EventKind::look_again, [](const Sink& each) { return each.seen[1].first; });
+	EXPECT_EQ(static_cast<std::uint64_t>(looks), counters.lapses) << "in the next turn, although nothing else happens";
+	set("short");
+	until_each_has(3);
+	for (const Sink& each : sinks)
+		EXPECT_EQ(each.seen[2], (std::pair<EventKind, std::string>(EventKind::set, "short")));
 }
 
 TEST_F(WatchTest, AClientThatBreaksTheRulesLosesItsConnection) {

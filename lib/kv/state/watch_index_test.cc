@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <map>
 #include <random>
 #include <set>
+#include <utility>
 
 namespace verbena::kv {
 namespace {
@@ -19,17 +21,42 @@ std::multiset<const Watch*> found(const WatchIndex& index, std::string_view key)
 }
 
 TEST(WatchIndex, AKeyBelongsToItsOwnWatchesAndToThoseOfItsPrefixes) {
-	Watch key{"user:1", false}, same{"user:1", false}, prefix{"user:", true}, whole{"user:1", true}, all{"", true},
-		longer{"user:10", true}, other{"job:", true};
+	Watch key, same, prefix, whole, all, longer, other;
 	WatchIndex index;
-	for (Watch* const each : {&key, &same, &prefix, &whole, &all, &longer, &other}) index.add(*each);
+	for (Watch* const each : {&key, &same}) index.add(*each, "user:1", false);
+	index.add(prefix, "user:", true);
+	index.add(whole, "user:1", true);
+	index.add(all, "", true);
+	index.add(longer, "user:10", true);
+	index.add(other, "job:", true);
 	EXPECT_EQ(found(index, "user:1"), (std::multiset<const Watch*>{&key, &same, &prefix, &whole, &all}));
 	EXPECT_EQ(found(index, "user:12"), (std::multiset<const Watch*>{&prefix, &whole, &all}));
 	EXPECT_EQ(found(index, "user"), (std::multiset<const Watch*>{&all}));
 	EXPECT_EQ(found(index, "zebra"), (std::multiset<const Watch*>{&all}));
+	EXPECT_EQ(WatchIndex::text_length(longer), 7u);
 	for (Watch* const each : {&key, &all, &prefix}) index.remove(*each);
 	EXPECT_EQ(found(index, "user:1"), (std::multiset<const Watch*>{&same, &whole}));
 	for (Watch* const each : {&same, &whole, &longer, &other}) index.remove(*each);
+	EXPECT_TRUE(index.empty());
+}
+
+TEST(WatchIndex, APausedWatchIsNotFoundUntilItIsResumedAndMayBePausedWhenItIsSeen) {
+	std::deque<Watch> watches(5);
+	WatchIndex index;
+	for (Watch& each : watches) index.add(each, "a", true);
+	std::multiset<const Watch*> seen;
+	index.for_each_of("ab", [&](Watch& each) {
+		seen.insert(&each);
+		if (&each != &watches[2]) index.pause(each);
+	});
+	EXPECT_EQ(seen.size(), 5u);
+	EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 5u);
+	EXPECT_EQ(found(index, "ab"), (std::multiset<const Watch*>{&watches[2]}));
+	index.pause(watches[2]);
+	EXPECT_TRUE(index.empty());
+	index.resume(watches[4]);
+	EXPECT_EQ(found(index, "ab"), (std::multiset<const Watch*>{&watches[4]}));
+	for (Watch& each : watches) index.remove(each);
 	EXPECT_TRUE(index.empty());
 }
 
@@ -42,29 +69,55 @@ std::string random_text(std::mt19937& random) {
 }
 
 TEST(WatchIndex, FindsWhatComparingEachWatchFinds) {
+	struct Known {
+		std::string text;
+		bool is_prefix, paused;
+	};
 	std::mt19937 random(1);
 	for (int round = 0; round < 200; ++round) {
 		WatchIndex index;
 		std::deque<Watch> watches;
-		std::set<Watch*> there;
-		for (int i = 0; i < 40; ++i) {
-			watches.push_back({random_text(random), random() % 2 == 0});
-			index.add(watches.back());
-			there.insert(&watches.back());
-			if (random() % 4 != 0) continue;
-			Watch* const gone = *there.begin();
-			index.remove(*gone);
-			there.erase(gone);
+		std::map<Watch*, Known> there;
+		for (int i = 0; i < 60; ++i) {
+			Known known{random_text(random), random() % 2 == 0, false};
+			index.add(watches.emplace_back(), known.text, known.is_prefix);
+			there.emplace(&watches.back(), std::move(known));
+			Watch* const other = std::next(there.begin(), random() % there.size())->first;
+			if (random() % 2 == 0) {
+				index.remove(*other);
+				there.erase(other);
+			} else if (random() % 2 == 0) {
+				if (std::exchange(there.at(other).paused, !there.at(other).paused)) index.resume(*other);
+				else index.pause(*other);
+			}
 		}
 		for (int i = 0; i < 50; ++i) {
 			const std::string key = random_text(random);
 			std::multiset<const Watch*> wanted;
-			for (Watch* const each : there)
-				if (each->is_prefix ? key.starts_with(each->text) : key == each->text) wanted.insert(each);
+			for (const auto& [watch, known] : there)
+				if (!known.paused && (known.is_prefix ? key.starts_with(known.text) : key == known.text))
+					wanted.insert(watch);
 			EXPECT_EQ(found(index, key), wanted) << round << " " << key;
 		}
-		EXPECT_EQ(index.empty(), there.empty());
+		while (!there.empty()) {
+			index.remove(*there.begin()->first);
+			there.erase(there.begin());
+		}
+		EXPECT_TRUE(index.empty());
 	}
+}
+
+// When the connections of many clients that watched one prefix ended, each removal looked at all
+// watches: minutes for this many.
+TEST(WatchIndex, RemovingEachOfVeryManyWatchesOfOneTextLooksAtNoOtherWatch) {
+	constexpr std::size_t many = 1'000'000;
+	std::vector<Watch> watches(many);
+	WatchIndex index;
+	for (Watch& each : watches) index.add(each, "", true);
+	// Half of them the oldest first, the others the latest first.
+	for (std::size_t i = 0; i < many / 2; ++i) index.remove(watches[i]);
+	for (std::size_t i = many; i > many / 2; --i) index.remove(watches[i - 1]);
+	EXPECT_TRUE(index.empty());
 }
 
 }  // namespace
