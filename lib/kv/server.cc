@@ -71,7 +71,7 @@ Task<std::string> Connection::serve() {
 					co_await async::NextTurn(channel_->loop());
 				}
 				const auto request = requests.next();
-				handled += request ? work_of(request->header.operation) : 1;
+				handled += request ? work_of(request->header.operation) + work_for_watches(*request) : 1;
 				if (!request) why = "a client breaks the protocol: " + std::string(name_of(request.error()));
 				else if (!handle(*request)) why = "a client breaks the protocol: a request out of place";
 				// Backpressure: the answers to one message can be much longer than the message.
@@ -172,6 +172,18 @@ bool Connection::handle(const Request& request) {
 		case Operation::unwatch: watches_.end(number); break;
 	}
 	return queue_.size() <= options_.requests_max;
+}
+
+// The work that a request is for the watches of its key, in records that take as long.
+std::size_t Connection::work_for_watches(const Request& request) const {
+	switch (request.header.operation) {
+		case Operation::set:
+		case Operation::set_read:
+		case Operation::set_write:
+		case Operation::remove: return watches_.work_of(text_of(request.key));
+		case Operation::watch: return Watches::work_of_begin(text_of(request.key));
+		default: return 0;
+	}
 }
 
 void Connection::set(const Request& request, const Changes::Terms& terms) {

@@ -113,6 +113,7 @@ private:
 		return {.asker = *this, .number = number, .session = session_, .terms = terms};
 	}
 	void get(const RequestHeader& header, bool versioned, std::string_view key);
+	std::size_t work_for_watches(const Request& request) const;
 	void set(const Request& request, const Changes::Terms& terms);
 	void scan(const Request& request);
 	void info(std::uint32_t number);

@@ -20,8 +20,8 @@ bool Watches::takes(std::size_t bytes) {
 	return true;
 }
 
-// A node of the index, one of WatchesOfClient, and the text.
-std::size_t WatchesOfClient::bytes_of(const Watch& watch) { return 256 + WatchIndex::text_length(watch); }
+// Two nodes of the index, one of WatchesOfClient, and the text.
+std::size_t WatchesOfClient::bytes_of(const Watch& watch) { return 512 + WatchIndex::text_length(watch); }
 
 WatchesOfClient::~WatchesOfClient() {
 	while (!watches_.empty()) end(watches_.begin()->first);
@@ -51,7 +51,7 @@ void WatchesOfClient::end(std::uint32_t number) {
 
 // A watch that loses an event needs no further ones: the client will look at all keys.
 void WatchesOfClient::send(Watch& watch, EventKind kind, std::string_view key, std::uint64_t version) {
-	constexpr std::size_t head = sizeof(AnswerHeader) + sizeof version;
+	constexpr std::size_t head = Watches::event_head;
 	const bool fits = outbox_.waiting() <= (outbox_.blocked() ? waiting_max_blocked : waiting_max);
 	if (!fits || !all_.takes(head + key.size())) {
 		watch.lapsed = true;

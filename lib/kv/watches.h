@@ -40,6 +40,16 @@ public:
 	Watches(const Watches&) = delete;
 	Watches& operator=(const Watches&) = delete;
 
+	// The work of a change of this key for its watches, as the number of records that take about as
+	// long to handle (server.cc).
+	std::size_t work_of(std::string_view key) const {
+		if (index_.empty()) return 0;
+		const WatchIndex::Cost cost = index_.cost_of(key);
+		return cost.nodes / nodes_a_record + cost.watches * (event_head + key.size()) / event_bytes_a_record;
+	}
+	// The same for the begin of a watch.
+	static std::size_t work_of_begin(std::string_view text) { return text.size() / nodes_a_record; }
+
 	std::size_t size() const { return size_; }  // with those that have lapsed
 	std::size_t bytes() const { return bytes_; }  // memory, about
 	const WatchCounters& counters() const { return counters_; }
@@ -49,6 +59,10 @@ public:
 
 private:
 	friend class WatchesOfClient;
+	static constexpr std::size_t event_head = sizeof(AnswerHeader) + sizeof(std::uint64_t);
+	// A record takes about a microsecond.
+	static constexpr std::size_t nodes_a_record = 32, event_bytes_a_record = 256;
+
 	bool turn_is_full() const { return turn_bytes_ >= turn_bytes_max; }
 	// Counts the bytes of one more event. Returns false if the turn has no room for it.
 	bool takes(std::size_t bytes);
@@ -78,6 +92,8 @@ public:
 	bool begin(std::uint32_t number, std::string_view text, Scope scope);
 	// Ends it; a number without a watch is allowed.
 	void end(std::uint32_t number);
+	// Watches::work_of().
+	std::size_t work_of(std::string_view key) const { return all_.work_of(key); }
 
 private:
 	friend class Running;

@@ -100,6 +100,18 @@ protected:
 		append(record, bytes_of(request));
 		return record;
 	}
+	// Sends one message with `sets` SETs of this key. Returns the most that the server handles in
+	// one turn.
+	std::uint64_t most_in_a_turn_of(std::uint64_t sets, std::string_view key) {
+		const auto raw = connect_raw();
+		std::vector<std::byte> message;
+		for (std::uint64_t i = 0; i < sets; ++i) append(message, request_for({.operation = Operation::set}, key));
+		counters_.requests = 0;
+		loop_.spawn([](channel::Channel& raw, std::vector<std::byte> message) -> Task<void> {
+			co_await raw.send(message);
+		}(*raw, std::move(message)));
+		return most_in_a_turn(sets);
+	}
 	// Sends these records, and returns why the server has ended the connection.
 	std::string refusal_of(std::vector<std::byte> records) {
 		auto raw = connect_raw();
@@ -221,6 +233,34 @@ TEST_F(WatchTest, AChangeWithMoreEventsThanATurnHasRoomForLetsTheOtherWatchesLoo
 	until_each_has(3);
 	for (const Sink& each : sinks)
 		EXPECT_EQ(each.seen[2], (std::pair<EventKind, std::string>(EventKind::set, "short")));
+}
+
+// One message of 4,000 SETs of a long key held the loop for a minute.
+TEST_F(WatchTest, AMessageOfChangesWhoseWatchesTakeLongToFindLetsOthersHaveTheirTurns) {
+	const std::string key(key_max, 'a');
+	Sink sink;
+	Client& client = connect();
+	for (std::uint32_t i = 0; i < watches_max; ++i)
+		client.watch(i + 1, key.substr(0, 16 * i) + '\0', Scope::prefix, sink);
+	until(sink, watches_max);
+	// The search looks at 257 nodes, which counts as 8 records.
+	EXPECT_EQ(watches_->work_of(key), 8u);
+	EXPECT_LE(most_in_a_turn_of(1000, key), 4096 / 9 + 1);
+	EXPECT_EQ(sink.seen.size(), watches_max) << "no watch has the key";
+}
+
+TEST_F(WatchTest, AMessageOfChangesThatHaveManyEventsLetsOthersHaveTheirTurns) {
+	// 64 clients, so that the events of none of them fill its channel, and no watch lapses.
+	constexpr std::uint32_t clients = 64, watches = 4;
+	Sink sink;
+	for (std::uint32_t i = 0; i < clients; ++i) {
+		Client& client = connect();
+		for (std::uint32_t number = 1; number <= watches; ++number) client.watch(number, "", Scope::prefix, sink);
+	}
+	until(sink, clients * watches);
+	EXPECT_EQ(watches_->work_of("key"), clients * watches * (24 + 3) / 256);
+	EXPECT_LE(most_in_a_turn_of(290, "key"), 4096 / 28 + 1);
+	EXPECT_EQ(watches_->counters().lapses, 0u);
 }
 
 TEST_F(WatchTest, AClientThatBreaksTheRulesLosesItsConnection) {

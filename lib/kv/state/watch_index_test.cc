@@ -17,6 +17,7 @@ using Watch = WatchIndex::Watch;
 std::multiset<const Watch*> found(const WatchIndex& index, std::string_view key) {
 	std::multiset<const Watch*> all;
 	index.for_each_of(key, [&](const Watch& each) { all.insert(&each); });
+	EXPECT_EQ(index.cost_of(key).watches, all.size());
 	return all;
 }
 
@@ -38,6 +39,7 @@ TEST(WatchIndex, AKeyBelongsToItsOwnWatchesAndToThoseOfItsPrefixes) {
 	EXPECT_EQ(found(index, "user:1"), (std::multiset<const Watch*>{&same, &whole}));
 	for (Watch* const each : {&same, &whole, &longer, &other}) index.remove(*each);
 	EXPECT_TRUE(index.empty());
+	EXPECT_EQ(index.cost_of("user:1").nodes, 1u) << "only the root is left";
 }
 
 TEST(WatchIndex, APausedWatchIsNotFoundUntilItIsResumedAndMayBePausedWhenItIsSeen) {
@@ -98,12 +100,14 @@ TEST(WatchIndex, FindsWhatComparingEachWatchFinds) {
 				if (!known.paused && (known.is_prefix ? key.starts_with(known.text) : key == known.text))
 					wanted.insert(watch);
 			EXPECT_EQ(found(index, key), wanted) << round << " " << key;
+			EXPECT_LE(index.cost_of(key).nodes, key.size() + 2);
 		}
 		while (!there.empty()) {
 			index.remove(*there.begin()->first);
 			there.erase(there.begin());
 		}
 		EXPECT_TRUE(index.empty());
+		EXPECT_EQ(index.cost_of("ab").nodes, 1u) << "only the root is left";
 	}
 }
 
@@ -114,10 +118,28 @@ TEST(WatchIndex, RemovingEachOfVeryManyWatchesOfOneTextLooksAtNoOtherWatch) {
 	std::vector<Watch> watches(many);
 	WatchIndex index;
 	for (Watch& each : watches) index.add(each, "", true);
+	EXPECT_EQ(index.cost_of("key").watches, many);
 	// Half of them the oldest first, the others the latest first.
 	for (std::size_t i = 0; i < many / 2; ++i) index.remove(watches[i]);
+	EXPECT_EQ(index.cost_of("key").watches, many / 2);
 	for (std::size_t i = many; i > many / 2; --i) index.remove(watches[i - 1]);
 	EXPECT_TRUE(index.empty());
+}
+
+// A search took as many comparisons of long texts as there were texts that begin like the key: for
+// this many keys, minutes.
+TEST(WatchIndex, ALongKeyIsReadOnceAlsoIfThousandsOfTextsBeginLikeIt) {
+	const std::string key(4096, 'a');
+	std::vector<Watch> watches(key.size());
+	WatchIndex index;
+	for (std::size_t i = 0; i < watches.size(); ++i) index.add(watches[i], key.substr(0, i) + '\0', true);
+	EXPECT_LE(index.cost_of(key).nodes, key.size() + 1);
+	std::size_t seen = 0;
+	for (int i = 0; i < 15'000; ++i) index.for_each_of(key, [&](const Watch&) { ++seen; });
+	EXPECT_EQ(seen, 0u);
+	EXPECT_EQ(found(index, std::string(100, 'a') + '\0').size(), 1u);
+	for (Watch& each : watches) index.remove(each);
+	EXPECT_EQ(index.cost_of(key).nodes, 1u);
 }
 
 }  // namespace
