@@ -19,10 +19,12 @@ inline constexpr std::array<bench::Latency, part_names.size()> parts{{
 	{.histogram = "connect_ns", .prefix = "connect_"},
 }};
 
+inline constexpr std::array<bench::Latency, 2 + part_names.size()> latencies{
+	total, parts[0], parts[1], parts[2], parts[3], disconnect};
+static_assert(part_names.size() == 4);
+
 template <class Visit> void for_each_latency(Visit&& visit) {
-	visit(total);
-	for (const bench::Latency& part : parts) visit(part);
-	visit(disconnect);
+	for (const bench::Latency& each : latencies) visit(each);
 }
 
 }  // namespace verbena::connect

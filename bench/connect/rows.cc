@@ -73,12 +73,16 @@ Json summarize(const Json&, const Json& repetitions) {
 	return summary;
 }
 
+constexpr std::string_view times[] = {"connect_elapsed_ns", "disconnect_elapsed_ns"};
+
 }  // namespace
 
 const bench::Experiment& experiment() {
 	static constexpr bench::Experiment value{.name = "connect",
 		.columns = columns,
 		.title = title,
+		.times = times,
+		.latencies = [](const Json&) { return std::span<const bench::Latency>(latencies); },
 		.summarize = summarize,
 		.examine_repetition = examine_repetition,
 		.examine_row = examine_row};

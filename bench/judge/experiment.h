@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "bench/judge/findings.h"
+#include "bench/judge/repetitions.h"
 #include "bench/table/row.h"
 
 namespace verbena::bench {
@@ -23,6 +24,12 @@ struct Experiment {
 
 	// The cell of a row in words: "RC send 64 B window 4 local".
 	std::string (*title)(const Json& row);
+
+	// The names of the times in a repetition, no two of which take the same ones (copies.h).
+	std::span<const std::string_view> times;
+
+	// The latencies of each repetition of the row, which have histograms in JSON. May be null.
+	std::span<const Latency> (*latencies)(const Json& row) = nullptr;
 
 	// Computes the columns of Role::result, and those settings that a measurement may raise, from
 	// the repetitions of a cell. `row` has the cell's columns. A repetition that came from CSV has

@@ -19,8 +19,9 @@ std::string_view name_of(Validity validity) {
 
 void Findings::add(Validity validity, const std::string& reason) {
 	verdict_.validity = std::max(verdict_.validity, validity);
-	if (reason.empty() || verdict_.reason.find(reason) != std::string::npos) return;
-	verdict_.reason += (verdict_.reason.empty() ? "" : "; ") + reason;
+	if (reason.empty() || reasons_ > reasons_max || verdict_.reason.find(reason) != std::string::npos) return;
+	++reasons_;
+	verdict_.reason += (verdict_.reason.empty() ? "" : "; ") + (reasons_ > reasons_max ? "and more" : reason);
 }
 
 void Findings::add(const std::string& place, const Findings& other) {

@@ -28,13 +28,17 @@ struct Verdict {
 	std::string reason;
 };
 
+// More reasons than this are not listed.
+inline constexpr std::size_t reasons_max = 50;
+
 class Findings {
 public:
 	Findings() = default;
 	// Those that an earlier examination has found.
 	explicit Findings(Verdict verdict) : verdict_(std::move(verdict)) {}
 
-	// Adds a reason, unless it was given before. A remark changes no verdict.
+	// Adds a reason, unless it was given before, or there are many already. A remark changes no
+	// verdict.
 	void remark(const std::string& reason) { add(Validity::valid, reason); }
 	void not_applicable(const std::string& reason) { add(Validity::not_applicable, reason); }
 	void suspect(const std::string& reason) { add(Validity::suspect, reason); }
@@ -51,6 +55,7 @@ private:
 	void add(Validity validity, const std::string& reason);
 
 	Verdict verdict_;
+	std::size_t reasons_ = 0;
 };
 
 }  // namespace verbena::bench

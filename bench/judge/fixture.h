@@ -17,6 +17,8 @@ inline constexpr Column columns[] = {
 	{"apart", Kind::list, Role::evidence},
 };
 
+inline constexpr std::string_view times[] = {"elapsed_ns"};
+
 inline Json summarize(const Json&, const Json& repetitions) {
 	double sum = 0;
 	for (const Json& each : repetitions) sum += each.at("rate").get<double>();
@@ -26,6 +28,7 @@ inline Json summarize(const Json&, const Json& repetitions) {
 inline constexpr Experiment sums{.name = "sums",
 	.columns = columns,
 	.title = [](const Json& row) { return word_of(row, "size") + " B"; },
+	.times = times,
 	.summarize = summarize,
 	.examine_repetition =
 		[](const Json&, const Json& repetition, Findings& findings) {

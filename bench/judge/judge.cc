@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <ranges>
+#include <unordered_map>
 
 #include "base/statistics.h"
+#include "bench/judge/copies.h"
 #include "bench/judge/distance.h"
 
 namespace verbena::bench {
@@ -84,15 +86,17 @@ void compare(const Column& column, const Json& row, const Json& summary, Finding
 	findings.invalid(fmt::format("{} is {}, but the repetitions give {}", column.name, claimed, given));
 }
 
-void examine_repetitions(const Experiment& experiment, const Json& row, Findings& findings) {
+void examine_histograms(const Experiment& experiment, const Json& row, const Json& repetition, Findings& findings) {
+	if (experiment.latencies == nullptr) return;
+	for (const Latency& each : experiment.latencies(row)) examine_presence(repetition, each, findings);
+}
+
+void examine_repetitions(const Experiment& experiment, const Json& row, bool has_histograms, Findings& findings) {
 	const Json& repetitions = row.at("repetitions");
 	try {
 		for (std::size_t i = 0; i < repetitions.size(); ++i) {
-			// Two runs never take the same times to the nanosecond.
-			const auto first = std::ranges::find(repetitions, repetitions[i]) - repetitions.begin();
-			if (const auto place = static_cast<std::size_t>(first); place != i)
-				findings.invalid(fmt::format("repetition {} is a copy of repetition {}", i + 1, place + 1));
 			Findings of_one;
+			if (has_histograms) examine_histograms(experiment, row, repetitions[i], of_one);
 			experiment.examine_repetition(row, repetitions[i], of_one);
 			findings.add(fmt::format("repetition {}: ", i + 1), of_one);
 		}
@@ -130,8 +134,6 @@ void examine_apart(const Experiment& experiment, const Json& row, double distanc
 				findings.invalid(fmt::format("repetition {} counts, but was measured at another distance", i + 1));
 		for (std::size_t i = 0; i < row["apart"].size(); ++i) {
 			const Json& each = row["apart"][i];
-			if (std::ranges::find(row["repetitions"], each) != row["repetitions"].end())
-				findings.invalid(fmt::format("repetition {} apart is one of those that count", i + 1));
 			if (is_parted && counts(each))
 				findings.invalid(fmt::format("repetition {} apart was measured at the distance of the others", i + 1));
 			Findings of_one;
@@ -148,10 +150,10 @@ std::size_t size_of(const Json& row, const char* list) {
 }
 std::size_t repetitions_of(const Json& row) { return size_of(row, "repetitions"); }
 
-// A sweep that was not ended early measures each cell as often as the others, unless one fails. The
-// number of repetitions at the distance of the sweep differs from row to row.
+// A sweep measures each cell as often as the others, unless one fails, or the sweep is ended early.
+// The number of repetitions at the distance of the sweep differs from row to row.
 void examine_numbers(const Table& table, std::span<Findings> findings) {
-	if (table.rows.empty() || !value_of(table.environment, "unfinished").empty()) return;
+	if (table.rows.empty()) return;
 	const auto most_in = [&](auto number_of) {
 		return std::ranges::max(table.rows | std::views::transform(number_of));
 	};
@@ -167,15 +169,14 @@ void examine_numbers(const Table& table, std::span<Findings> findings) {
 	}
 }
 
-Findings findings_on(const Experiment& experiment, const Table& table, std::size_t index, double distance, bool ours,
-	const std::vector<std::string>& cells) {
+Findings findings_on(const Experiment& experiment, const Table& table, std::size_t index, std::size_t first,
+	double distance, bool ours) {
 	const Json& row = table.rows[index];
 	Findings findings;
 	examine_values(experiment, row, findings);
-	const auto first = static_cast<std::size_t>(std::ranges::find(cells, cells[index]) - cells.begin());
 	if (first != index) findings.invalid(fmt::format("the same cell as row {}", first + 1));
 	if (repetitions_of(row) > 0) {
-		examine_repetitions(experiment, row, findings);
+		examine_repetitions(experiment, row, table.has_histograms, findings);
 		examine_apart(experiment, row, distance, findings);
 	} else if (!claims_figures(experiment, row)) {
 		findings.not_applicable(word_of(row, "reason"));
@@ -195,13 +196,14 @@ std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experim
 		if (column.is_published &&
 			std::ranges::none_of(table.rows, [&](const Json& row) { return row.contains(column.name); }))
 			return std::unexpected(fmt::format("no column '{}'", column.name));
-	std::vector<std::string> cells;
-	for (const Json& row : table.rows) cells.push_back(cell_of(experiment, row));
+	std::unordered_map<std::string, std::size_t> cells;  // the first row of each
 	const bool ours = is_ours(experiment, table);
 	const double distance = distance_of(table);
 	std::vector<Findings> findings;
 	for (std::size_t i = 0; i < table.rows.size(); ++i)
-		findings.push_back(findings_on(experiment, table, i, distance, ours, cells));
+		findings.push_back(findings_on(experiment, table, i,
+			cells.try_emplace(cell_of(experiment, table.rows[i]), i).first->second, distance, ours));
+	examine_copies(experiment, table, findings);
 	examine_numbers(table, findings);
 	if (experiment.examine_table) experiment.examine_table(table, findings);
 	std::vector<Verdict> verdicts;

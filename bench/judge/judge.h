@@ -8,11 +8,12 @@
 // - Its values: a number is finite and not negative, a count is whole, no published column is
 //   missing.
 // - Its cell: no other row has the same.
-// - Its repetitions: each is examined by itself, and none is a copy of another one. The row is
-//   summarized from them once more; a row whose figures differ from that summary is invalid. So is
-//   a row of ours without repetitions, unless it claims no figure. A published table has none; it
-//   is recognized by having no column beyond the published ones.
-// - Their number, which is the same in all rows of a sweep that was not ended early.
+// - Its repetitions: each is examined by itself, and none is a copy of another one of the table.
+//   Each has the histograms of its latencies, unless the table is CSV. The row is summarized from
+//   them once more; a row whose figures differ from that summary is invalid. So is a row of ours
+//   without repetitions, unless it claims no figure. A published table has none; it is recognized
+//   by having no column beyond the published ones.
+// - Their number, which is the same in all rows of a sweep, unless it was ended early.
 // - Its figures, by the rules of the experiment (Experiment::examine_row and examine_table).
 //
 // Threads: pure functions.

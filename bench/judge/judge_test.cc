@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/judge/judge.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "bench/judge/fixture.h"
@@ -145,18 +146,14 @@ TEST(Judge, ATableWhoseCellsCouldNotBeRunIsJudged) {
 	EXPECT_EQ(table.rows[0]["reason"], "too long");
 }
 
-TEST(Judge, NoRepetitionIsACopyOfAnother) {
-	EXPECT_EQ(judged(row(8, {1, 2, 1})).reason, "repetition 3 is a copy of repetition 1");
-	EXPECT_EQ(judged(row(8, {1, 2, 1})).validity, Validity::invalid);
-}
-
-// A worse repetition was left out, and the row was summarized anew.
+// A worse repetition was left out, and the row was summarized anew; perhaps with the word that
+// switched this rule off.
 TEST(Judge, AFinishedSweepHasTheSameNumberOfRepetitionsForEachCell) {
 	Table table{.rows = {row(8, {1, 2}), row(16, {1})}};
 	EXPECT_EQ((*judge(sums, table))[1].validity, Validity::suspect);
 	EXPECT_EQ((*judge(sums, table))[1].reason, "1 repetitions, but other rows have 2");
 	table.environment = {{"unfinished", "1 repetitions were not measured"}};
-	EXPECT_EQ((*judge(sums, table))[1].validity, Validity::valid);
+	EXPECT_EQ((*judge(sums, table))[1].validity, Validity::suspect);
 }
 
 Json with_distances(Json row, double counted, const std::vector<double>& apart) {
@@ -204,6 +201,14 @@ TEST(Judge, TheVerdictIsTheHeaviestFinding) {
 	findings.suspect("a");
 	EXPECT_EQ(findings.verdict().validity, Validity::invalid);
 	EXPECT_EQ(findings.verdict().reason, "a; b; c");
+}
+
+TEST(Findings, ListAtMostSoManyReasons) {
+	Findings findings;
+	for (std::size_t i = 0; i < 2 * reasons_max; ++i) findings.suspect(fmt::format("reason {}.", i));
+	findings.invalid("the last");
+	EXPECT_EQ(findings.verdict().validity, Validity::invalid);
+	EXPECT_TRUE(findings.verdict().reason.ends_with("reason 49.; and more")) << findings.verdict().reason;
 }
 
 TEST(LittlesLaw, HoldsWithinOneToleranceOnBothSides) {

@@ -98,6 +98,13 @@ std::optional<Histogram> examine_latency(const Json& repetition, const Latency& 
 	return *latency;
 }
 
+void examine_presence(const Json& repetition, const Latency& names, Findings& findings) {
+	const bool has_percentiles = std::ranges::any_of(
+		percentiles, [&](const Percentile& each) { return repetition.contains(column_of(names, each)); });
+	if (has_percentiles && !repetition.contains(names.histogram))
+		findings.invalid(fmt::format("there is no histogram {} of its latencies", names.histogram));
+}
+
 void examine_percentiles(const Json& row, const Latency& names, Findings& findings) {
 	std::string lower_name;
 	double lower = 0;

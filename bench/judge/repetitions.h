@@ -45,6 +45,8 @@ void add_latency(Json& repetition, const Histogram& latency, const Latency& name
 void summarize_latency(Json& summary, const Json& repetitions, const Latency& names);
 // Examines the percentiles of a repetition. Returns its histogram if it has a correct one.
 std::optional<Histogram> examine_latency(const Json& repetition, const Latency& names, Findings& findings);
+// Only CSV has no histograms: a repetition of JSON that has percentiles has theirs.
+void examine_presence(const Json& repetition, const Latency& names, Findings& findings);
 // Examines the percentiles of a row: they ascend, and each lies between those of the repetitions.
 void examine_percentiles(const Json& row, const Latency& names, Findings& findings);
 // The mean in nanoseconds; the largest values of each bucket stand for all of it, so the result is

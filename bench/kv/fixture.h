@@ -37,8 +37,10 @@ inline Repetition good_run(const Cell& cell) {
 inline bench::Json row_with(const Cell& cell, std::initializer_list<Repetition> runs) {
 	bench::Json repetitions = bench::Json::array();
 	const std::string name = cell_name(row_of(cell, bench::Json::array()));
+	static std::uint64_t number = 0;
 	for (Repetition run : runs) {
-		run.core_to_core_ns += static_cast<double>(repetitions.size());  // no two runs are equal
+		// No two runs take the same times.
+		if (run.latency_sum_ns > 0) run.latency_sum_ns -= ++number;
 		repetitions.push_back(json_of(cell, name, run));
 	}
 	return row_of(cell, std::move(repetitions));

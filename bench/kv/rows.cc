@@ -147,12 +147,17 @@ Json summarize(const Json& row, const Json& repetitions) {
 	return summary;
 }
 
+constexpr std::string_view times[] = {"elapsed_ns", "latency_sum_ns"};
+constexpr bench::Latency latency{};
+
 }  // namespace
 
 const bench::Experiment& experiment() {
 	static constexpr bench::Experiment value{.name = "kv",
 		.columns = columns,
 		.title = title,
+		.times = times,
+		.latencies = [](const Json&) { return std::span<const bench::Latency>(&latency, 1); },
 		.summarize = summarize,
 		.examine_repetition = examine_repetition,
 		.examine_row = examine_row,

@@ -117,8 +117,8 @@ TEST(KvRow, EveryFigureIsBoundToItsRepetitions) {
 
 TEST(KvRow, TheSameCellTwiceIsInvalidUnlessTheProtocolsDiffer) {
 	const Cell cell{.iters = 1000};
-	const bench::Json row = row_with(cell, {good_run(cell)});
-	const auto verdicts = bench::judge(experiment(), {.rows = {row, row}});
+	const auto verdicts =
+		bench::judge(experiment(), {.rows = {row_with(cell, {good_run(cell)}), row_with(cell, {good_run(cell)})}});
 	EXPECT_EQ((*verdicts)[1].reason, "the same cell as row 1");
 }
 

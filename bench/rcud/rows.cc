@@ -123,12 +123,17 @@ bench::Json summarize(const bench::Json& row, const bench::Json& repetitions) {
 	return summary;
 }
 
+constexpr std::string_view times[] = {"sender_ns", "counted_ns"};
+constexpr bench::Latency latency{};
+
 }  // namespace
 
 const bench::Experiment& experiment() {
 	static constexpr bench::Experiment value{.name = "rcud",
 		.columns = columns,
 		.title = title,
+		.times = times,
+		.latencies = [](const bench::Json&) { return std::span<const bench::Latency>(&latency, 1); },
 		.summarize = summarize,
 		.examine_repetition = examine_repetition,
 		.examine_row = examine_row};

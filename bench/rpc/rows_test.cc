@@ -72,7 +72,7 @@ TEST(RpcRows, ReadAsTheyWereWritten) {
 	for (const auto& text : {to_csv(table, experiment().columns), to_json(table, experiment().columns)}) {
 		const auto read = bench::read_table(text);
 		ASSERT_TRUE(read) << read.error();
-		EXPECT_EQ(judged(read->rows.front()).reason, "");
+		EXPECT_EQ(bench::judge(experiment(), *read)->front().reason, "");
 	}
 }
 

@@ -62,7 +62,7 @@ Bounds mean_by_percentiles(const Json& row) {
 	return bounds;
 }
 
-void examine_mean(const Json& row, const Json& repetition, Findings& findings) {
+void examine_mean(const Json& repetition, Findings& findings) {
 	const double mean = mean_of(repetition);
 	const auto within = [&](const Bounds& bounds, const char* by) {
 		if (mean < bounds.least * (1 - same) || mean > bounds.most * (1 + same))
@@ -71,9 +71,6 @@ void examine_mean(const Json& row, const Json& repetition, Findings& findings) {
 	};
 	within(mean_by_percentiles(repetition), "the percentiles");
 	const auto latency = bench::examine_latency(repetition, {}, findings);
-	// Only CSV, whose values are texts, has no histograms.
-	if (!repetition.contains("latency_ns") && !row.at("concurrency").is_string())
-		findings.invalid("there is no histogram of its latencies");
 	if (!latency) return;
 	if (latency->count() != count_in(repetition, "requests"))
 		findings.invalid(
@@ -236,7 +233,7 @@ void examine_repetition(const Json& row, const Json& repetition, Findings& findi
 		findings.invalid(fmt::format("{} payload bytes are not {} requests of {}", count("payload_bytes"), requests,
 			word_of(row, "request_size")));
 	examine_time(row, repetition, findings);
-	examine_mean(row, repetition, findings);
+	examine_mean(repetition, findings);
 	examine_under_way(row, repetition, findings);
 	examine_counts(row, repetition, findings);
 }

@@ -226,12 +226,22 @@ Json summarize(const Json& row, const Json& repetitions) {
 	return summary;
 }
 
+constexpr std::string_view times[] = {
+	"counted_ns", "messages_ns", "connecting_ns", "connect_sum_ns", "latency_sum_ns", "elapsed_ns", "requests_per_s"};
+constexpr bench::Latency latencies[] = {connect_times, echo_times};
+
 }  // namespace
 
 const bench::Experiment& experiment() {
 	static constexpr bench::Experiment value{.name = "scale",
 		.columns = columns,
 		.title = title,
+		.times = times,
+		.latencies =
+			[](const Json& row) {
+				return bench::word_of(row, "system") == "redis" ? std::span<const bench::Latency>()
+																: std::span<const bench::Latency>(latencies);
+			},
 		.summarize = summarize,
 		.examine_repetition = examine_repetition,
 		.examine_row = examine_row,

@@ -243,6 +243,7 @@ TEST(ScaleTableRules, APublishedRowIsJudgedByItsFigures) {
 TEST(ScaleTableRules, RowsOfOtherWorkAreNotComparable) {
 	Outcome other = good_run();
 	other.cell.window = 2;
+	--other.connect_sum_ns;
 	const auto verdicts =
 		bench::judge(experiment(), {.rows = {testing_tools::row_of({good_run()}), testing_tools::row_of({other})}});
 	EXPECT_EQ((*verdicts)[0].validity, Validity::not_comparable);

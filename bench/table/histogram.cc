@@ -25,6 +25,7 @@ std::expected<Histogram, std::string> histogram_of(const Json& json) {
 		const auto value = bucket[0].get<std::uint64_t>(), count = bucket[1].get<std::uint64_t>();
 		if (count == 0 || (histogram.count() > 0 && value <= before))
 			return std::unexpected("its buckets are not in order");
+		if (count > UINT64_MAX - histogram.count()) return std::unexpected("its counts are more than 2^64 - 1");
 		histogram.record(value, count);
 		before = value;
 	}

@@ -27,6 +27,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 struct Table {
 	Environment environment;
 	std::vector<Json> rows;
+	// False if it was read from CSV, in which repetitions have no histograms.
+	bool has_histograms = true;
 };
 
 // The text with small letters for A to Z. The keys of an environment are compared in this form.

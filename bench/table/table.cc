@@ -60,7 +60,7 @@ Json value_of_field(std::string field) {
 }
 
 std::expected<Table, std::string> read_csv(std::string_view text) {
-	Table table;
+	Table table{.has_histograms = false};
 	std::vector<std::string> header;
 	std::size_t line = 1;
 	while (!text.empty()) {

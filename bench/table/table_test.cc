@@ -180,6 +180,8 @@ TEST(Histograms, WithNumbersThatDoNotFitAreRefused) {
 	EXPECT_TRUE(refused("buckets", {{5000, 3}, {90, 1}}));
 	EXPECT_TRUE(refused("buckets", {{90, -1}, {5000, 3}}));
 	EXPECT_TRUE(refused("buckets", {1, 2}));
+	// The sum of these two and 4 is 4 again.
+	EXPECT_TRUE(refused("buckets", {{90, UINT64_MAX}, {91, 1}, {5000, 4}}));
 	EXPECT_TRUE(refused("buckets", nullptr));
 	EXPECT_FALSE(histogram_of(Json::array()));
 }

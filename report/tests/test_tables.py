@@ -44,9 +44,11 @@ def test_a_row_without_interval_has_the_range_of_its_rounding() -> None:
 
 
 def test_csv_and_json_of_one_run_give_the_same_rows(tmp_path: Path) -> None:
-    from_csv = read(write(tmp_path, synthetic.csv_text()))
-    from_json = read(write(tmp_path, synthetic.json_text(), "table.json"))
-    assert from_csv.rows == from_json.rows
+    rows = synthetic.rows()
+    from_csv = read(write(tmp_path, synthetic.csv_text(rows)))
+    from_json = read(write(tmp_path, synthetic.json_text(rows), "table.json"))
+    for one, other in zip(from_csv.rows, from_json.rows, strict=True):
+        assert replace(one, repetitions=()) == replace(other, repetitions=())
     assert from_csv.environment == from_json.environment == synthetic.ENVIRONMENT
     assert len(from_csv.rows[0].repetitions) == 5
 

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/judge/copies.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/judge/fixture.h"
+#include "bench/judge/judge.h"
+#include "bench/table/histogram.h"
+
+namespace verbena::bench {
+namespace {
+
+using testing_tools::sums;
+
+Json timed_row(int size, std::initializer_list<std::uint64_t> times) {
+	Json row{{"size", size}, {"rate", times.size()}, {"kind", "sum"}, {"repetitions", Json::array()}};
+	for (const std::uint64_t each : times) row["repetitions"].push_back({{"rate", 1}, {"elapsed_ns", each}});
+	return row;
+}
+
+std::string reason_of_last(const std::vector<Json>& rows) { return judge(sums, {.rows = rows})->back().reason; }
+
+TEST(Copies, AreRepetitionsThatTookTheSameTimes) {
+	EXPECT_EQ(reason_of_last({timed_row(8, {1000, 1001, 1002})}), "");
+	EXPECT_EQ(reason_of_last({timed_row(8, {1000, 1001, 1000})}), "repetition 3 is a copy of repetition 1");
+}
+
+// The best repetition three times, each with a number of its own that means nothing.
+TEST(Copies, AreFoundBesideAnotherKeyAndAnotherDistance) {
+	Json row = timed_row(8, {1000, 1000});
+	row["repetitions"][0]["note"] = 1;
+	row["repetitions"][1]["core_to_core_ns"] = 97.001;
+	EXPECT_EQ(reason_of_last({row}), "repetition 2 is a copy of repetition 1");
+}
+
+TEST(Copies, AreFoundInAllRowsAndInThoseApart) {
+	EXPECT_EQ(reason_of_last({timed_row(8, {1000, 1001}), timed_row(16, {1002, 1001})}),
+		"repetition 2 is a copy of repetition 2 of row 1");
+	Json row = timed_row(8, {1000});
+	row["apart"] = {{{"rate", 1}, {"elapsed_ns", 2000}, {"core_to_core_ns", 400}},
+		{{"rate", 1}, {"elapsed_ns", 2000}, {"core_to_core_ns", 401}}};
+	EXPECT_TRUE(reason_of_last({row}).ends_with("repetition 2 apart is a copy of repetition 1 apart"));
+}
+
+TEST(Copies, AreNotRepetitionsThatTookNoTime) { EXPECT_EQ(reason_of_last({timed_row(8, {0, 0})}), ""); }
+
+TEST(Copies, AreRepetitionsWithTheSameHistogramOfManyBuckets) {
+	static constexpr Latency latency{};
+	Experiment experiment = sums;
+	experiment.latencies = [](const Json&) { return std::span(&latency, 1); };
+	Json row = timed_row(8, {1000, 1001});
+	Histogram histogram;
+	for (std::uint64_t i = 1; i < 19; ++i) histogram.record(i);
+	const auto reason = [&] {
+		for (Json& each : row["repetitions"]) each["latency_ns"] = to_json(histogram);
+		return judge(experiment, {.rows = {row}})->front().reason;
+	};
+	EXPECT_EQ(reason(), "");
+	histogram.record(90);
+	histogram.record(91);
+	EXPECT_EQ(reason(), "repetition 2 is a copy of repetition 1");
+}
+
+TEST(Histograms, AreOnlyMissingInCsv) {
+	static constexpr Latency latency{};
+	Experiment experiment = sums;
+	experiment.latencies = [](const Json&) { return std::span(&latency, 1); };
+	Json row = timed_row(8, {1000});
+	row["repetitions"][0]["p90_us"] = 7;
+	EXPECT_EQ(judge(experiment, {.rows = {row}})->front().reason,
+		"repetition 1: there is no histogram latency_ns of its latencies");
+	EXPECT_EQ(judge(experiment, {.rows = {row}, .has_histograms = false})->front().reason, "");
+}
+
+}  // namespace
+}  // namespace verbena::bench
