@@ -4,15 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <sstream>
 
 #include "bench/connect/rows.h"
 #include "bench/judge/judge.h"
@@ -21,6 +16,7 @@
 #include "bench/rcud/rows.h"
 #include "bench/rpc/rows.h"
 #include "bench/scale/rows.h"
+#include "bench/table/file.h"
 #include "bench/table/table.h"
 #include "tools/commands.h"
 
@@ -138,10 +134,11 @@ void print_findings(
 	for (std::size_t i = 0; i < table.rows.size(); ++i) {
 		const auto& [validity, reason] = verdicts[i];
 		if (validity >= bench::Validity::suspect)
-			fmt::print("{:<7}  {}: {}\n", bench::name_of(validity), experiment.title(table.rows[i]), reason);
+			fmt::print("{:<7}  {}: {}\n", bench::name_of(validity), bench::printable(experiment.title(table.rows[i])),
+				bench::printable(reason));
 	}
 	if (const std::string remark = experiment.remark ? experiment.remark(table) : ""; !remark.empty())
-		fmt::print("{}\n", remark);
+		fmt::print("{}\n", bench::printable(remark));
 	fmt::print("{}\n", counts_text(verdicts));
 }
 
@@ -158,17 +155,10 @@ int check_table(const CheckedTable& options, const bench::Experiment& experiment
 }
 
 int check(const CheckedTable& options) {
-	std::stringstream text;
-	if (options.file == "-") {
-		text << std::cin.rdbuf();
-	} else {
-		std::ifstream file(options.file);
-		if (!file || !(text << file.rdbuf()))
-			return complain(fmt::format(
-				"cannot read {}: {}", options.file, file ? "it is empty or not a file" : std::strerror(errno)));
-	}
-	auto table = bench::read_table(text.view());
-	if (!table) return complain(fmt::format("{}: {}", options.file, table.error()));
+	const auto text = bench::text_of_file(options.file);
+	if (!text) return complain(fmt::format("cannot read {}: {}", options.file, text.error()));
+	auto table = bench::read_table(*text);
+	if (!table) return complain(fmt::format("{}: {}", options.file, bench::printable(table.error())));
 	if (table->rows.size() > options.rows_max)
 		return complain(fmt::format("{}: more than {} rows: name a part of them", options.file, options.rows_max));
 	return check_table(options, experiment_of(*table), *table);

@@ -98,11 +98,21 @@ TEST(Check, ThePublishedTableFailsOnlyWhenStrict) {
 TEST(Check, AFileThatIsNoTableIsAFailure) {
 	EXPECT_TRUE(exits("./verbena check /no/such/file", 1, "/no/such/file"));
 	EXPECT_TRUE(exits("./verbena check /", 1, "cannot read /"));
+	EXPECT_TRUE(exits("./verbena check /dev/zero", 1, "it is neither a file nor a pipe"));
+	EXPECT_TRUE(exits("./verbena check " + file("deep.json", R"({"rows":)" + std::string(300'000, '[')), 1,
+		"more than 64 lists within each other"));
 	EXPECT_TRUE(exits("./verbena check " + file("empty.csv", ""), 1, "empty.csv"));
 	EXPECT_TRUE(
 		exits("./verbena check " + file("half.csv", "experiment,mode,msg,window,iters,mops,gib\nmsg_sweep,RC,32\n"), 1,
 			"line 2"));
 	EXPECT_TRUE(exits("./verbena check " PUBLISHED "/claims.csv", 1, "no column"));
+}
+
+TEST(Check, PrintsNothingThatCommandsATerminal) {
+	const std::string head = "experiment,mode,msg,window,iters,mops,gib\n";
+	EXPECT_TRUE(exits("./verbena check " + file("escape.csv", head + "msg_sweep,\x1b[2JRC,64,4,1,1,0.0596\n"), 0,
+		"\\x1b[2JRC 64 B window 4"));
+	EXPECT_TRUE(exits("./verbena check " + file("bytes.csv", head + "msg_sweep,R\xff,64,4,1,1,0.0596\n"), 0, "R\\xff"));
 }
 
 TEST(Report, WithoutThePackageSaysWhereItLooked) {

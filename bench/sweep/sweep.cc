@@ -4,17 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "base/time.h"
 #include "bench/judge/distance.h"
 #include "bench/judge/judge.h"
 #include "bench/sweep/interruption.h"
 #include "bench/sweep/progress_line.h"
+#include "bench/table/file.h"
 #include "bench/table/table.h"
 
 namespace verbena::bench {
@@ -54,12 +51,9 @@ bool same_cell(const Experiment& experiment, const Json& row, const Json& wanted
 // Takes the repetitions that did not fail from an earlier table.
 std::expected<void, std::string> take_earlier(const Experiment& experiment, const std::string& path,
 	const Environment& environment, std::uint32_t most, std::vector<Planned>& plans) {
-	std::ifstream file(path);
-	std::stringstream text;
-	if (!file || !(text << file.rdbuf()))
-		return std::unexpected(
-			fmt::format("cannot read {}: {}", path, file ? "it is empty or not a file" : std::strerror(errno)));
-	const auto earlier = read_table(text.str());
+	const auto text = text_of_file(path);
+	if (!text) return std::unexpected(fmt::format("cannot read {}: {}", path, text.error()));
+	const auto earlier = read_table(*text);
 	if (!earlier) return std::unexpected(fmt::format("{}: {}", path, earlier.error()));
 	for (const char* name : {"settings", "device", "link", "connect", "commit"})
 		if (const auto then = value_of(earlier->environment, name), now = value_of(environment, name); then != now)

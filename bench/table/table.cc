@@ -8,6 +8,7 @@
 #include <set>
 
 #include "bench/table/histogram.h"
+#include "bench/table/limits.h"
 
 namespace verbena::bench {
 namespace {
@@ -50,9 +51,50 @@ void take_comment(std::string_view& text, Environment& environment) {
 		environment.emplace_back(trimmed(comment.substr(0, colon)), trimmed(comment.substr(colon + 1)));
 }
 
+// Whether JSON has more lists and objects within each other than a table has. A parser or a printer
+// that calls itself for each of them would need a stack as deep.
+bool is_too_deep(std::string_view json) {
+	std::size_t depth = 0;
+	bool in_text = false;
+	for (std::size_t i = 0; i < json.size(); ++i) {
+		const char c = json[i];
+		if (in_text) {
+			if (c == '\\') ++i;
+			else in_text = c != '"';
+		} else if (c == '"') {
+			in_text = true;
+		} else if (c == '[' || c == '{') {
+			if (++depth > depth_max) return true;
+		} else if ((c == ']' || c == '}') && depth > 0) {
+			--depth;
+		}
+	}
+	return false;
+}
+
+// Says why the text can be no table before it is read; empty if it can.
+std::string fault_of(std::string_view text) {
+	if (text.find_first_not_of(" \t\r\n") == text.npos) return "it is empty";
+	if (text.size() > bytes_max) return fmt::format("more than {} MiB, which no table has", bytes_max >> 20);
+	if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return "it is UTF-16, so save it as UTF-8";
+	if (text.contains('\0')) return "a byte 0 in the text: it is no table";
+	return {};
+}
+
+// Says which limit the table exceeds; empty if none.
+std::string excess_of(const Table& table) {
+	if (table.rows.size() > rows_max) return fmt::format("more than {} rows", rows_max);
+	for (std::size_t i = 0; i < table.rows.size(); ++i)
+		for (const char* list : {"repetitions", "apart"})
+			if (const auto found = table.rows[i].find(list);
+				found != table.rows[i].end() && found->is_array() && found->size() > repetitions_max)
+				return fmt::format("row {} has more than {} {}", i + 1, repetitions_max, list);
+	return {};
+}
+
 // A field is a list if it is one of JSON; every other field is kept as its text.
 Json value_of_field(std::string field) {
-	if (field.starts_with('[')) {
+	if (field.starts_with('[') && !is_too_deep(field)) {
 		Json list = Json::parse(field, nullptr, false);
 		if (list.is_array()) return list;
 	}
@@ -86,6 +128,7 @@ std::expected<Table, std::string> read_csv(std::string_view text) {
 		if (fields.size() != header.size())
 			return std::unexpected(
 				fmt::format("line {}: {} fields, but the header has {}", at, fields.size(), header.size()));
+		if (table.rows.size() == rows_max) return std::unexpected(fmt::format("more than {} rows", rows_max));
 		Json& row = table.rows.emplace_back(Json::object());
 		for (std::size_t i = 0; i < header.size(); ++i) row[header[i]] = value_of_field(std::move(fields[i]));
 	}
@@ -94,6 +137,7 @@ std::expected<Table, std::string> read_csv(std::string_view text) {
 }
 
 std::expected<Table, std::string> read_json(std::string_view text) {
+	if (is_too_deep(text)) return std::unexpected(fmt::format("more than {} lists within each other", depth_max));
 	// The names of the object that is read at each of the depths that the document, its environment
 	// and its rows have.
 	std::array<std::set<std::string>, 4> names;
@@ -183,13 +227,15 @@ std::expected<std::vector<std::string>, std::string> take_record(std::string_vie
 }
 
 std::expected<Table, std::string> read_table(std::string_view text) {
+	if (std::string fault = fault_of(text); !fault.empty()) return std::unexpected(std::move(fault));
 	if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // the byte order mark of UTF-8
 	const auto first = text.find_first_not_of(" \t\r\n");
 	if (const std::string_view why = foreign(text); !why.empty()) return std::unexpected(std::string(why));
 	auto table = first != text.npos && text[first] == '{' ? read_json(text) : read_csv(text);
-	if (table && table->rows.empty()) return std::unexpected("no rows");
-	if (table)
-		if (const auto keys = examine_keys(table->environment); !keys) return std::unexpected(keys.error());
+	if (!table) return table;
+	if (table->rows.empty()) return std::unexpected("no rows");
+	if (std::string excess = excess_of(*table); !excess.empty()) return std::unexpected(std::move(excess));
+	if (const auto keys = examine_keys(table->environment); !keys) return std::unexpected(keys.error());
 	return table;
 }
 

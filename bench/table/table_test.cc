@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/table/histogram.h"
+#include "bench/table/limits.h"
 
 namespace verbena::bench {
 namespace {
@@ -46,7 +47,7 @@ TEST(Csv, ReadsBackWhatItWroteToTheLastDigit) {
 }
 
 TEST(Csv, AFileThatIsNoTableIsRefusedWithTheLine) {
-	EXPECT_EQ(read_table("").error(), "no header line");
+	EXPECT_EQ(read_table("").error(), "it is empty");
 	EXPECT_EQ(read_table("mode,msg\n").error(), "no rows");
 	EXPECT_NE(read_table("mode,msg,mops\nRC,32\n").error().find("line 2: 2 fields"), std::string::npos);
 	EXPECT_NE(read_table("a,b\n\"1\n2\",3\n4\n").error().find("line 4: 1 fields"), std::string::npos);
@@ -149,6 +150,45 @@ TEST(ThreeDigits, AreSignificantOnesAndNotDecimals) {
 	EXPECT_EQ(three_digits(12.345), "12.3");
 	EXPECT_EQ(three_digits(1234.4), "1234");
 	EXPECT_EQ(three_digits(0), "0");
+}
+
+TEST(Table, IsRefusedIfItIsTooLarge) {
+	std::string rows = "a\n";
+	for (std::size_t i = 0; i < rows_max; ++i) rows += "1\n";
+	EXPECT_TRUE(read_table(rows));
+	EXPECT_EQ(read_table(rows + "1\n").error(), "more than 5000 rows");
+	EXPECT_EQ(read_table("a\n" + std::string(bytes_max, '1')).error(), "more than 32 MiB, which no table has");
+	Json many{{"rows", Json::array()}}, row{{"repetitions", Json::array()}};
+	for (std::size_t i = 0; i <= rows_max; ++i) many["rows"].push_back(Json::object());
+	for (std::size_t i = 0; i <= repetitions_max; ++i) row["repetitions"].push_back(1);
+	EXPECT_EQ(read_table(many.dump()).error(), "more than 5000 rows");
+	EXPECT_EQ(read_table(Json{{"rows", {row}}}.dump()).error(), "row 1 has more than 2000 repetitions");
+}
+
+// Each of these ended the program: it had no stack left.
+TEST(Table, OfListsWithinListsIsRefused) {
+	const std::size_t many = 300'000;
+	const std::string deep = std::string(many, '[') + std::string(many, ']');
+	for (const std::string& text :
+		{R"({"environment":{"a":)" + deep + R"(},"rows":[{"a":1}]})", R"({"rows":[{"a":)" + deep + "}]}",
+			R"({"rows":[{"repetitions":[)" + deep + "]}]}", R"({"rows":)" + std::string(many, '[')})
+		EXPECT_EQ(read_table(text).error(), "more than 64 lists within each other");
+	const auto csv = read_table("a,repetitions\n" + deep + ",[" + deep + "]\n");
+	ASSERT_TRUE(csv);
+	EXPECT_TRUE(csv->rows[0]["a"].is_string());
+	EXPECT_TRUE(csv->rows[0]["repetitions"].is_string());
+	EXPECT_TRUE(
+		read_table(R"({"rows":[{"a":"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["}]})"));
+}
+
+TEST(Table, IsTextOfUtf8) {
+	EXPECT_EQ(read_table(" \n").error(), "it is empty");
+	EXPECT_EQ(read_table(std::string_view("a,b\n1,\0002\n", 9)).error(), "a byte 0 in the text: it is no table");
+	EXPECT_EQ(read_table(std::string_view("\xff\xfe"
+										  "a\0\n\0",
+							 6))
+				  .error(),
+		"it is UTF-16, so save it as UTF-8");
 }
 
 TEST(Histograms, ReadBackWithTheSameQuantiles) {
