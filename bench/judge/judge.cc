@@ -11,6 +11,7 @@
 #include "base/statistics.h"
 #include "bench/judge/copies.h"
 #include "bench/judge/distance.h"
+#include "bench/judge/environment_rules.h"
 
 namespace verbena::bench {
 namespace {
@@ -205,6 +206,7 @@ std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experim
 			cells.try_emplace(cell_of(experiment, table.rows[i]), i).first->second, distance, ours));
 	examine_copies(experiment, table, findings);
 	examine_numbers(table, findings);
+	examine_environment(table, findings);
 	if (experiment.examine_table) experiment.examine_table(table, findings);
 	std::vector<Verdict> verdicts;
 	for (const Findings& each : findings) verdicts.push_back(each.verdict());
@@ -237,7 +239,7 @@ void examine_little(double rate_per_s, double mean_latency_s, const UnderWay& ma
 	const auto found = [&] {
 		return fmt::format("rate and latency give {} {} under way on average", three_digits(under_way), may.what);
 	};
-	if (under_way > little_tolerance * may.most)
+	if (under_way > may.tolerance * may.most)
 		findings.invalid(fmt::format("{}, but the window is {}", found(), may.most));
 	else if (may.only_waits && under_way < little_minimum) findings.invalid(found() + ", next to none");
 }

@@ -14,6 +14,7 @@
 //   without repetitions, unless it claims no figure. A published table has none; it is recognized
 //   by having no column beyond the published ones.
 // - Their number, which is the same in all rows of a sweep, unless it was ended early.
+// - Its environment: the repetitions that the command asked for, and the distance.
 // - Its figures, by the rules of the experiment (Experiment::examine_row and examine_table).
 //
 // Threads: pure functions.
@@ -52,6 +53,7 @@ struct UnderWay {
 	std::string_view what;  // in the plural
 	double most;
 	bool only_waits = false;
+	double tolerance = little_tolerance;
 };
 // Says nothing if there is no rate or no latency.
 void examine_little(double rate_per_s, double mean_latency_s, const UnderWay&, Findings&);
