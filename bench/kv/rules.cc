@@ -8,6 +8,7 @@
 
 #include "bench/judge/judge.h"
 #include "bench/judge/link.h"
+#include "bench/judge/means.h"
 #include "bench/judge/repetitions.h"
 #include "bench/kv/repetition.h"
 #include "bench/kv/rows.h"
@@ -67,12 +68,10 @@ void examine_latencies(const Json& repetition, Findings& findings) {
 		if (sum > most * (1 + same) || sum < most / (1 + Histogram::bucket_width) * (1 - same))
 			findings.invalid(fmt::format("the latencies add up to {} us, and those of the histogram to {} us",
 				three_digits(sum / 1e3), three_digits(most / 1e3)));
-	} else if (const auto p50 = number_of(repetition, "p50_us"); p50 &&
-		sum < p50->value * 1e3 / (1 + Histogram::bucket_width) * std::ceil(static_cast<double>(operations) / 2) *
-				(1 - same)) {
-		// Without the histogram: half of the latencies are at least the median.
-		findings.invalid(fmt::format(
-			"the latencies add up to {} us, less than half of them at p50_us have", three_digits(sum / 1e3)));
+	}
+	if (operations > 0) {
+		bench::examine_mean(repetition, sum / static_cast<double>(operations) / 1e3, {}, findings);
+		bench::examine_maximum(repetition, {}, findings);
 	}
 	if (const auto longest = number_of(repetition, "max_us");
 		longest && longest->value * 1e3 > static_cast<double>(elapsed) * (1 + same))

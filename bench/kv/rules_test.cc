@@ -111,6 +111,24 @@ TEST(KvRules, ARunThatNeedsAnExplanationIsSuspect) {
 	}
 }
 
+// Each percentile above the median was set to it.
+TEST(KvRules, WithoutHistogramsThePercentilesBoundTheSum) {
+	const auto verdict_of = [](double max_us) {
+		bench::Json repetition = row_with(cell, {good_run(cell)})["repetitions"][0];
+		for (const char* each : {"p90_us", "p99_us", "p999_us", "p9999_us", "max_us"}) repetition[each] = max_us;
+		repetition["p50_us"] = 3.0;
+		repetition.erase("latency_ns");
+		bench::Json row = row_of(cell, bench::Json::array({repetition}));
+		for (const char* each : {"p50_us", "p90_us", "p99_us", "p999_us", "p9999_us", "max_us"})
+			row[each] = repetition[each];
+		return bench::judge(experiment(), {{}, {row}, false})->front();
+	};
+	EXPECT_EQ(verdict_of(5).reason, "");
+	EXPECT_EQ(verdict_of(3).validity, Validity::invalid);
+	EXPECT_TRUE(verdict_of(3).reason.starts_with("repetition 1: a mean of 4.00 us, but p50_us and above give"))
+		<< verdict_of(3).reason;
+}
+
 TEST(KvRules, ARunThatEndedByItsTimeHasFewerOperations) {
 	Cell timed = cell;
 	timed.iters = 60'000;

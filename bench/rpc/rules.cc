@@ -4,11 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "bench/judge/judge.h"
 #include "bench/judge/link.h"
+#include "bench/judge/means.h"
+#include "bench/judge/processor_time.h"
 #include "bench/judge/repetitions.h"
 #include "bench/rpc/labels.h"
 #include "bench/rpc/peer.h"
@@ -37,52 +38,27 @@ constexpr double seconds_late = 0.5;
 
 double size_in(const Json& row) { return static_cast<double>(bytes_of(word_of(row, "request_size")).value_or(0)); }
 
-struct Bounds {
-	double least = 0, most = 0;
-};
-
-// The bounds that percentiles set on the mean: a share of 1 - f of all values is at least the
-// percentile of f. A percentile that the row lacks is skipped; `most` needs the maximum.
-Bounds mean_by_percentiles(const Json& row) {
-	constexpr std::pair<const char*, double> above[] = {
-		{"p50_us", 0.5}, {"p90_us", 0.1}, {"p99_us", 0.01}, {"p999_us", 0.001}, {"p9999_us", 0.0001}, {"max_us", 0}};
-	Bounds bounds;
-	double before = 0, share_before = 1;
-	for (const auto& [column, share] : above) {
-		const auto percentile = number_of(row, column);
-		if (!percentile) continue;
-		const double step = std::max(0.0, percentile->value - before);
-		bounds.least += step * share;
-		bounds.most += step * share_before;
-		before = percentile->value;
-		share_before = share;
-	}
-	bounds.least *= 1 - Histogram::bucket_width;
-	if (!has_value(row, "max_us")) bounds.most = 0;
-	return bounds;
-}
-
 void examine_mean(const Json& repetition, Findings& findings) {
 	const double mean = mean_of(repetition);
-	const auto within = [&](const Bounds& bounds, const char* by) {
-		if (mean < bounds.least * (1 - same) || mean > bounds.most * (1 + same))
-			findings.invalid(fmt::format("a mean latency of {} us, but {} give {} to {} us", three_digits(mean), by,
-				three_digits(bounds.least), three_digits(bounds.most)));
-	};
-	within(mean_by_percentiles(repetition), "the percentiles");
+	bench::examine_mean(repetition, mean, {}, findings);
+	bench::examine_maximum(repetition, {}, findings);
 	const auto latency = bench::examine_latency(repetition, {}, findings);
 	if (!latency) return;
 	if (latency->count() != count_in(repetition, "requests"))
 		findings.invalid(
 			fmt::format("{} latencies of {} requests", latency->count(), count_in(repetition, "requests")));
-	const double most = bench::mean_of(*latency) / 1e3;
-	within({.least = most * (1 - Histogram::bucket_width), .most = most}, "the latencies");
+	if (const double most = bench::mean_of(*latency) / 1e3, least = most * (1 - Histogram::bucket_width);
+		mean < least * (1 - same) || mean > most * (1 + same))
+		findings.invalid(fmt::format("a mean of {} us, but the latencies give {} to {} us", three_digits(mean),
+			three_digits(least), three_digits(most)));
 }
 
 void examine_under_way(const Json& row, const Json& repetition, Findings& findings) {
 	const double callers = value_in(row, "concurrency"), mean_s = mean_of(repetition) / 1e6,
 				 seconds = number_in(repetition, "seconds");
-	bench::examine_little(qps_of(repetition), mean_s, {.what = "requests", .most = callers}, findings);
+	// The sum of all latencies is exact.
+	bench::examine_little(
+		qps_of(repetition), mean_s, {.what = "requests", .most = callers, .tolerance = 1 + same}, findings);
 	if (word_of(row, "ablation") == name_of(Behaviour::connection_pool) || seconds == 0) return;
 	// A caller's requests at both ends of the measured time do not count; on average they take one
 	// latency of it.
@@ -190,7 +166,7 @@ void examine_published(const Json& row, Findings& findings) {
 	const double qps = value_in(row, "qps"), concurrency = value_in(row, "concurrency");
 	if (qps == 0) return;
 	bench::examine_little(
-		qps, mean_by_percentiles(row).least / 1e6, {.what = "requests", .most = concurrency}, findings);
+		qps, bench::mean_by_percentiles(row, {}).least / 1e6, {.what = "requests", .most = concurrency}, findings);
 	const auto p90 = number_of(row, "p90_us");
 	const double mean_us = concurrency / qps * 1e6;
 	if (p90 && p90->value + p90->rounding < mean_us)
@@ -199,18 +175,13 @@ void examine_published(const Json& row, Findings& findings) {
 			p90->value, mean_us, concurrency, qps));
 }
 
-// The environment's `cores` begin with their number, as in "2, not pinned".
-void examine_processor_time(const Json& row, const Table& table, Findings& findings) {
-	const std::string_view text = bench::value_of(table.environment, "cores");
-	double cores = 0;
-	std::from_chars(text.data(), text.data() + text.size(), cores);
-	for (const Json& each : row["repetitions"]) {
-		const double used = number_in(each, "client_cpu_s") + number_in(each, "server_cpu_s");
-		// The server's time is taken a little later than the client's.
-		if (const double seconds = number_in(each, "seconds"); cores > 0 && used > 2 * cores * seconds + seconds_late)
-			findings.invalid(fmt::format(
-				"{} s of processor time in {} s on {} cores", three_digits(used), three_digits(seconds), cores));
-	}
+void examine_processor_times(const Json& row, const Table& table, Findings& findings) {
+	for (const Json& each : row["repetitions"])
+		bench::examine_processor_time(table.environment,
+			{.used_s = number_in(each, "client_cpu_s") + number_in(each, "server_cpu_s"),
+				.elapsed_s = number_in(each, "seconds"),
+				.operations = count_in(each, "requests")},
+			findings);
 }
 
 }  // namespace
@@ -246,7 +217,7 @@ void examine_row(const Json& row, const Table& table, Findings& findings) {
 		table.environment, word_of(row, "transport") == "rdma" ? value_in(row, "gigabits_per_second") : 0, findings);
 	if (!has_value(row, "repetitions")) return examine_published(row, findings);
 	examine_cell(row, findings);
-	examine_processor_time(row, table, findings);
+	examine_processor_times(row, table, findings);
 }
 
 void examine_table(const Table& table, std::span<Findings> findings) {

@@ -86,8 +86,8 @@ TEST(RpcRules, LittlesLawHoldsOnBothSides) {
 			run.latency_sum_us = static_cast<double>(run.requests * each_ns) / 1e3;
 		};
 	};
-	EXPECT_EQ(after(latency_of(120'000)).validity, Validity::valid);
-	EXPECT_EQ(after(latency_of(130'000)).validity, Validity::invalid) << "20.8 of 16 under way";
+	EXPECT_EQ(after(latency_of(100'000)).validity, Validity::valid);
+	EXPECT_EQ(after(latency_of(101'000)).validity, Validity::invalid) << "16.2 of 16 under way";
 	EXPECT_EQ(after(latency_of(82'000)).validity, Validity::valid);
 	EXPECT_EQ(after(latency_of(70'000)).validity, Validity::suspect) << "11.2 of 16 under way";
 	EXPECT_EQ(after(latency_of(4'000)).validity, Validity::invalid) << "next to none";
@@ -225,6 +225,20 @@ TEST(RpcRules, TheMachineBoundsALinkAndProcessorTime) {
 		return run;
 	}()});
 	EXPECT_EQ(judged(busy, {{"cores", "2, not pinned"}}).reason, "5.30 s of processor time in 1.00 s on 2 cores");
+	EXPECT_EQ(judged(busy, {{"commit", "1234"}, {"cores", "not pinned"}}).reason,
+		"the environment's cores 'not pinned' begin with no number of cores");
+	Json idle = row_with(over_rdma(), {[] {
+		Outcome run = run_of(over_rdma(), 160'000);
+		run.client_cpu_s = run.server_cpu_s = 0;
+		return run;
+	}()});
+	EXPECT_EQ(judged(idle).reason, "0 s of processor time for 160000 operations");
+}
+
+// All times were divided by 1.2.
+TEST(RpcRules, NoMoreRequestsAreUnderWayThanThereAreCallers) {
+	EXPECT_EQ(after([](Outcome& run) { run.seconds /= 1.001; }).reason,
+		"repetition 1: rate and latency give 16.0 requests under way on average, but the window is 16");
 }
 
 Json published(const char* gigabits, const char* p90, const char* p99, const char* qps) {

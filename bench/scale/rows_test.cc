@@ -117,8 +117,8 @@ TEST(ScaleRows, ARepetitionThatFailedIsInvalidAndTheOthersGiveTheFigures) {
 }
 
 TEST(ScaleRows, ATableThatWasWrittenAndReadIsJudgedAlike) {
-	bench::Table table{
-		.environment = {{"commit", "1234"}}, .rows = {testing_tools::row_of({good_run(), run_at(1900)})}};
+	bench::Table table{.environment = {{"commit", "1234"}, {"cores", "2"}},
+		.rows = {testing_tools::row_of({good_run(), run_at(1900)})}};
 	bench::judge_measured(experiment(), table);
 	EXPECT_EQ(table.rows[0]["validity"], "valid") << table.rows[0]["reason"];
 	for (const std::string& text : {to_csv(table, experiment().columns), to_json(table, experiment().columns)}) {

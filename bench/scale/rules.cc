@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "bench/judge/judge.h"
+#include "bench/judge/means.h"
+#include "bench/judge/processor_time.h"
 #include "bench/scale/repetition.h"
 #include "bench/scale/traffic_rules.h"
 
@@ -20,6 +22,9 @@ using bench::word_of;
 
 // The kernel counts resident memory in batches for each core, so a peak may be a little too low.
 constexpr double resident_tolerance = 1.25;
+// The state of a connection is larger: shared queue pairs have 1.4 KiB of memory for each.
+constexpr double least_kib_of_connection = 0.25;
+constexpr std::uint64_t connections_that_show = 10;
 
 // Whether two values of a cell are the same; a value that came from CSV is a text.
 bool same(const Json& a, const Json& b, const std::string& name) {
@@ -45,6 +50,7 @@ void examine_times(
 	const auto max = number_of(repetition, std::string(names.prefix) + "max_ms");
 	if (max && sum > max->value * 1e6 * static_cast<double>(count) * (1 + rounding))
 		findings.invalid(fmt::format("{} is more than {} times of {} ms at most", sum_ns, count, max->value));
+	if (count > 0) bench::examine_mean(repetition, sum / static_cast<double>(count) / names.unit_ns, names, findings);
 	if (!histogram) return;
 	if (histogram->count() != count)
 		findings.invalid(fmt::format("{} has {} times of {}", names.histogram, histogram->count(), count));
@@ -188,6 +194,40 @@ void examine_figures(const Json& row, Findings& findings) {
 	bench::examine_little(rate->value, latency->value / 1e3, {.what = "messages", .most = most}, findings);
 }
 
+// The processor times that the repetitions have. The server's is not known if it is elsewhere.
+void examine_processor_times(const Json& row, const bench::Table& table, Findings& findings) {
+	if (!bench::has_value(row, "repetitions") || word_of(row, "system") == "redis") return;
+	for (const Json& each : row["repetitions"]) {
+		// Without a duration no time was taken.
+		if (has_failed(each) || count_in(each, "window_ns") == 0) continue;
+		const auto clients = number_of(each, "clients_cpu_ns"), server = number_of(each, "server_cpu_ns");
+		bench::ProcessorTime time{.used_s = 0,
+			.elapsed_s = static_cast<double>(count_in(each, "window_ns")) / 1e9,
+			.operations = count_in(each, "counted")};
+		for (const auto& part : {clients, server}) {
+			if (!part) continue;
+			time.used_s = part->value / 1e9;
+			bench::examine_processor_time(table.environment, time, findings);
+		}
+		if (!clients || !server) continue;
+		time.used_s = (clients->value + server->value) / 1e9;
+		bench::examine_processor_time(table.environment, time, findings);
+	}
+}
+
+// A connection has memory of its own. That of few connections may be pages that the server had.
+void examine_memory_of_connections(const Json& row, Findings& findings) {
+	if (!bench::has_value(row, "repetitions") || word_of(row, "system") == "redis") return;
+	for (const Json& each : row["repetitions"]) {
+		if (has_failed(each)) continue;
+		const auto kib = kib_per_connection(each, "resident_connected");
+		if (const auto connected = count_in(each, "connected");
+			kib && connected >= connections_that_show && *kib < least_kib_of_connection)
+			findings.suspect(fmt::format("{} KiB of memory for each of {} connections are next to nothing",
+				bench::three_digits(*kib), connected));
+	}
+}
+
 }  // namespace
 
 void examine_repetition(const Json& row, const Json& repetition, Findings& findings) {
@@ -207,6 +247,8 @@ void examine_row(const Json& row, const bench::Table& table, Findings& findings)
 	bench::examine_percentiles(row, connect_times, findings);
 	bench::examine_percentiles(row, echo_times, findings);
 	examine_link(row, table, findings);
+	examine_processor_times(row, table, findings);
+	examine_memory_of_connections(row, findings);
 }
 
 }  // namespace verbena::scale

@@ -96,7 +96,8 @@ TEST(ScaleRules, LittlesLawHoldsOnBothSides) {
 			run.latency_sum_ns = ns * 4000;
 		});
 	};
-	EXPECT_EQ(at_latency(2'400'000).validity, Validity::valid);
+	EXPECT_EQ(at_latency(2'000'000).validity, Validity::valid);
+	EXPECT_EQ(at_latency(2'100'000).validity, Validity::invalid) << "the sum is exact";
 	EXPECT_EQ(at_latency(2'600'000).reason,
 		"repetition 1: rate and latency give 5.20 messages under way on average, but the window is 4");
 	EXPECT_EQ(at_latency(1'700'000).validity, Validity::valid);
@@ -227,6 +228,49 @@ TEST(ScaleTableRules, APublishedRowIsNotComparableBecauseOfItsWorkAndItsThreads)
 	}
 	EXPECT_NE(verdicts.back().reason.find("-n 1 -d 50 -t 200"), std::string::npos);
 	EXPECT_NE(verdicts.back().reason.find("1244 threads"), std::string::npos);
+}
+
+TEST(ScaleRules, AServersProcessorTimeIsThatOfItsWork) {
+	const auto with = [](double cpu_s, std::uint64_t echoes, const bench::Environment& environment) {
+		Outcome run = good_run();
+		run.to.server.cpu_seconds = cpu_s;
+		run.to.echoed = run.from.echoed + echoes;
+		return bench::judge(experiment(), {environment, {testing_tools::row_of({run})}})->front();
+	};
+	EXPECT_EQ(with(1, 4000, {{"cores", "2, not pinned"}}).reason, "");
+	EXPECT_EQ(with(1e6, 4000, {{"cores", "2, not pinned"}}).reason, "1000000 s of processor time in 2.00 s on 2 cores");
+	EXPECT_NE(with(1, 4000, {{"commit", "1234"}}).reason.find("begin with no number of cores"), std::string::npos);
+	Outcome busy = good_run();
+	for (ClientRow& each : busy.rows) each.echoes = 12'500;
+	busy.latency = {};
+	busy.latency.record(200'000, 40'000);
+	busy.echoes = busy.server->echoed = busy.server->counters.send_posts = 50'000;
+	busy.to.echoed = busy.from.echoed + 40'000;
+	busy.to.clients.cpu_seconds = 1;
+	EXPECT_EQ(judged(testing_tools::row_of({busy})).reason, "");
+	busy.to.server.cpu_seconds = 2e-9;
+	EXPECT_EQ(judged(testing_tools::row_of({busy})).reason, "0.00000000200 s of processor time for 40000 operations");
+}
+
+TEST(ScaleRules, AConnectionNeedsMemory) {
+	Outcome run = good_run();
+	const auto at = [&](std::uint64_t kib) {
+		Json repetition = json_of(run);
+		repetition["resident_connected"] = (1 << 20) + (kib << 10);
+		return judged(row_of(columns_of(run.cell), {repetition}));
+	};
+	EXPECT_EQ(at(0).reason, "") << "4 connections may have pages that the server had";
+	run = {};
+	run = good_run();
+	run.cell.clients = run.connected = run.good = 40;
+	run.connect = {};
+	run.connect.record(10'000'000, 40);
+	run.connect_sum_ns = 400'000'000;
+	run.server->peak = run.server->queue_pairs = 40;
+	EXPECT_EQ(at(64).reason.find("next to nothing"), std::string::npos);
+	EXPECT_NE(
+		at(4).reason.find("0.100 KiB of memory for each of 40 connections are next to nothing"), std::string::npos)
+		<< at(4).reason;
 }
 
 TEST(ScaleTableRules, APublishedRowIsJudgedByItsFigures) {

@@ -167,7 +167,7 @@ def test_the_cost_of_stalled_clients_is_judged_by_the_whole_interval(
 ) -> None:
     """Each repetition is compared with the one that was measured in turn with it."""
     low, middle, high = times
-    alone = row("SET", "auto", 64, 100_000, varied="stalled", p99_times=(4.0, 2.0, 2.0, 2.0, 8.0))
+    alone = row("SET", "auto", 64, 100_000, varied="stalled", p99_times=(3.0, 2.0, 2.0, 2.0, 4.0))
     beside = row(
         "SET",
         "auto",
@@ -175,7 +175,7 @@ def test_the_cost_of_stalled_clients_is_judged_by_the_whole_interval(
         100_000,
         varied="stalled",
         stalled=2,
-        p99_times=(4 * low, 2 * middle, 2 * middle, 2 * middle, 8 * high),
+        p99_times=(3 * low, 2 * middle, 2 * middle, 2 * middle, 4 * high),
     )
     made = source(tmp_path, [alone, beside])
     assert promises(made)["stalled"] == verdict
