@@ -4,6 +4,7 @@
 #include "base/statistics.h"
 #include "bench/connect/latencies.h"
 #include "bench/connect/rules.h"
+#include "bench/judge/cells.h"
 
 namespace verbena::connect {
 namespace {
@@ -51,11 +52,6 @@ constexpr Column columns[] = {
 };
 #undef PERCENTILES
 
-std::string title(const Json& row) {
-	return word_of(row, "clients") + (word_of(row, "clients") == "1" ? " client by " : " clients by ") +
-		word_of(row, "connect");
-}
-
 Json summarize(const Json&, const Json& repetitions) {
 	std::vector<double> connects, disconnects;
 	std::uint64_t established = 0, disconnected = 0;
@@ -85,17 +81,27 @@ const bench::Experiment& experiment() {
 		.latencies = [](const Json&) { return std::span<const bench::Latency>(latencies); },
 		.summarize = summarize,
 		.examine_repetition = examine_repetition,
-		.examine_row = examine_row};
+		.examine_row = examine_row,
+		.examine_table = bench::examine_cell_names,
+		.remark = bench::remark_on_cells};
 	return value;
 }
 
-Json json_of(const Repetition& r) {
-	Json json{{"clients", r.clients}, {"count", r.count}, {"connect_elapsed_ns", r.connect_elapsed_ns},
+std::string title(const Json& row) {
+	return word_of(row, "clients") + (word_of(row, "clients") == "1" ? " client by " : " clients by ") +
+		word_of(row, "connect");
+}
+
+Json json_of(std::string_view connect, const Repetition& r) {
+	Json json{{"cell", title({{"clients", r.clients}, {"connect", connect}})}, {"clients", r.clients},
+		{"count", r.count}, {"connect_elapsed_ns", r.connect_elapsed_ns},
 		{"disconnect_elapsed_ns", r.disconnect_elapsed_ns}, {"established", r.account.established},
 		{"disconnected", r.account.disconnected}, {"round_trip_ns", nullptr}, {"failure", r.failure}};
 	if (r.round_trip_ns) json["round_trip_ns"] = *r.round_trip_ns;
 	json["connects_per_s"] = connects_per_s(json);
 	json["disconnects_per_s"] = disconnects_per_s(json);
+	json["total_sum_ns"] = r.total_sum_ns;
+	json["disconnect_sum_ns"] = r.disconnect_sum_ns;
 	bench::add_latency(json, r.total, total);
 	for (std::size_t i = 0; i < parts.size(); ++i) bench::add_latency(json, r.parts[i], parts[i]);
 	bench::add_latency(json, r.disconnect, disconnect);

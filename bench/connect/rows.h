@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "bench/connect/run.h"
@@ -14,9 +15,13 @@ namespace verbena::connect {
 
 const bench::Experiment& experiment();
 
-// A repetition as it stands in a table: the counts, the elapsed times, `failure`, and the
+// "4 clients by rdmacm"
+std::string title(const bench::Json& row);
+
+// A repetition as it stands in a table: `cell` (the title of the cell that was measured), the
+// counts, the elapsed times, `failure`, the sums of the connects' and disconnects' times, and the
 // histograms total_ns, disconnect_ns, and one for each part (address_ns, ...).
-bench::Json json_of(const Repetition& repetition);
+bench::Json json_of(std::string_view connect, const Repetition& repetition);
 
 // The row of a cell; it has no figures if there are no repetitions.
 bench::Json row_of(std::string_view connect, std::uint32_t clients, std::uint32_t count, bench::Json repetitions);

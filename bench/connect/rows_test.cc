@@ -22,13 +22,15 @@ Repetition measured(std::uint32_t clients, std::uint32_t count) {
 	for (const auto& [part, ns] : {std::pair(0, 500), std::pair(1, 500), std::pair(2, 1000), std::pair(3, 1000)})
 		r.parts[static_cast<std::size_t>(part)].record(static_cast<std::uint64_t>(ns), count);
 	r.disconnect.record(5000, count);
+	r.total_sum_ns = 3000ull * count;
+	r.disconnect_sum_ns = 5000ull * count;
 	r.account = {.established = count, .disconnected = count};
 	return r;
 }
 
 Json row_with(std::uint32_t clients, std::initializer_list<Repetition> repetitions) {
 	Json list = Json::array();
-	for (const Repetition& each : repetitions) list.push_back(json_of(each));
+	for (const Repetition& each : repetitions) list.push_back(json_of("rdmacm", each));
 	return row_of("rdmacm", clients, repetitions.begin()->count, std::move(list));
 }
 
@@ -70,6 +72,42 @@ TEST(ConnectRow, IsInvalidWhenMoreWouldHaveBeenUnderWayThanThereWereClients) {
 	one.connect_elapsed_ns = 100'000;  // 100 connects of 3 us each: three at once
 	EXPECT_EQ(judged(row_with(2, {one})).reason,
 		"repetition 1: rate and latency give 3.00 connects under way on average, but the window is 2");
+}
+
+// All times were divided by 1.2, or by 2 in a table without histograms.
+TEST(ConnectRow, ItsSumsAreExactSoNoMoreIsUnderWayThanThereAreClients) {
+	Repetition one = measured(2, 100);
+	one.connect_elapsed_ns = 147'000;
+	EXPECT_EQ(judged(row_with(2, {one})).reason,
+		"repetition 1: rate and latency give 2.04 connects under way on average, but the window is 2");
+	one = measured(2, 100);
+	one.disconnect_elapsed_ns /= 2;
+	const bench::Table table{.rows = {row_with(2, {one})}};
+	const auto csv = bench::read_table(bench::to_csv(table, experiment().columns));
+	EXPECT_EQ(bench::judge(experiment(), *csv)->front().reason,
+		"repetition 1: rate and latency give 4.00 disconnects under way on average, but the window is 2");
+}
+
+TEST(ConnectRow, ItsSumsAreThoseOfItsTimes) {
+	Repetition one = measured(1, 100);
+	one.total_sum_ns /= 2;
+	EXPECT_NE(
+		judged(row_with(1, {one})).reason.find("total_sum_ns is not the sum of its histogram"), std::string::npos);
+	Json absent = row_with(1, {measured(1, 100)});
+	absent["repetitions"][0].erase("disconnect_sum_ns");
+	EXPECT_EQ(judged(absent).validity, Validity::invalid);
+}
+
+TEST(ConnectRow, OfAnEarlierVersionNamesNoCellAndHasNoSums) {
+	Json row = row_with(2, {measured(2, 100)});
+	Json forged = row;
+	forged["repetitions"][0]["cell"] = "3 clients by rdmacm";
+	EXPECT_NE(judged(forged).reason.find("it is one of the cell '3 clients by rdmacm'"), std::string::npos);
+	for (const char* key : {"cell", "total_sum_ns", "disconnect_sum_ns"}) row["repetitions"][0].erase(key);
+	EXPECT_EQ(judged(row).validity, Validity::valid);
+	EXPECT_NE(judged(row).reason, "");
+	row["repetitions"][0]["connect_elapsed_ns"] = 147'000;
+	EXPECT_EQ(judged(row).validity, Validity::invalid);
 }
 
 // A loaded machine takes a client off its processor; a short honest row was invalid then.

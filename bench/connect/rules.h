@@ -3,7 +3,9 @@
 //
 // invalid
 // - A repetition failed, or the server counted other connections than the client made.
+// - A repetition is one of another cell.
 // - A rate is not the count over the elapsed time; a connect took longer than all of them together.
+// - A sum of times is not that of the histogram or of the percentiles.
 // - Histograms do not have one value for each connection, or the parts of a connect do not add up
 //   to it.
 // - Little's law does not hold: more connects were under way than there are clients, or next to

@@ -31,6 +31,7 @@ void connect_all(Connector& connector, Repetition& r) {
 			const Report report = connector.next();
 			check(report.kind == Report::Kind::established, "no connection ends before end() is called");
 			r.total.record(report.ended - report.began);
+			r.total_sum_ns += report.ended - report.began;
 			for (std::size_t i = 0; i < r.parts.size(); ++i) r.parts[i].record(report.parts[i]);
 		});
 }
@@ -41,6 +42,7 @@ void disconnect_all(Connector& connector, Repetition& r) {
 		[&] {
 			const Report report = connector.next();
 			r.disconnect.record(report.ended - report.began);
+			r.disconnect_sum_ns += report.ended - report.began;
 		});
 }
 

@@ -21,6 +21,7 @@ struct Repetition {
 	// Elapsed, from the first begin() to the last report.
 	Nanoseconds connect_elapsed_ns = 0, disconnect_elapsed_ns = 0;
 	Histogram total, disconnect;
+	Nanoseconds total_sum_ns = 0, disconnect_sum_ns = 0;  // the exact sums
 	std::array<Histogram, part_names.size()> parts;
 	Account account;  // the server's counts of this repetition
 	std::optional<double> round_trip_ns;  // core to core, if both ends are on one host

@@ -19,9 +19,9 @@ public:
 			client_.measure(connector_, *repetition);
 		} catch (const bench::Failure&) {
 			// Connections of a repetition that failed may still be under way, so no other can run.
-			return {.repetition = json_of(*repetition), .failed = true, .far_end_lost = true};
+			return {.repetition = json_of(connect_, *repetition), .failed = true, .far_end_lost = true};
 		}
-		return {.repetition = json_of(*repetition)};
+		return {.repetition = json_of(connect_, *repetition)};
 	}
 
 	bench::Json row(bench::Json repetitions) const override {

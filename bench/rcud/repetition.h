@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One repetition of a cell: what was measured, and how it stands in a table.
 //
-// In a table it is an object with iters, posted, completed, sender_ns, the counts of the receiver
-// (Delivery), payload_bytes, mops, the percentiles, the round trips, `checked` (stamps or bytes;
+// In a table it is an object with `cell` (the title of the cell that was measured), iters, posted,
+// completed, sender_ns, the counts of the receiver (Delivery), payload_bytes, mops, `latencies`
+// (the number of samples), the percentiles, the round trips, `checked` (stamps or bytes;
 // mops_unverified, if bytes), `failure`, and in JSON the histogram latency_ns. With Cell::qps it
 // also has receiver_qps, the queue pairs at the receiver, and qps_used, those of the senders from
 // which a message was delivered.
@@ -19,9 +20,6 @@
 #include "bench/table/row.h"
 
 namespace verbena::rcud {
-
-// The names of the sweeps in the column `experiment`: cells with one queue pair, and with many.
-inline constexpr std::string_view msg_sweep = "msg_sweep", qp_sweep = "qp_sweep";
 
 // If `failure` is not empty, the counts are those known at that moment.
 struct Repetition {

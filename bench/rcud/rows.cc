@@ -7,8 +7,10 @@
 
 #include "base/statistics.h"
 #include "bench/far_end/round_trip.h"
+#include "bench/judge/cells.h"
 #include "bench/judge/distance.h"
 #include "bench/judge/repetitions.h"
+#include "bench/rcud/labels.h"
 #include "bench/rcud/rules.h"
 
 namespace verbena::rcud {
@@ -60,18 +62,6 @@ constexpr Column columns[] = {
 	{"repetitions", Kind::list, Role::evidence},
 	{"apart", Kind::list, Role::evidence},
 };
-
-std::string title(const bench::Json& row) {
-	std::string text = word_of(row, "mode");
-	if (const std::string op = word_of(row, "op"); !op.empty()) text += ' ' + op;
-	text += fmt::format(" {} B window {}", word_of(row, "msg"), word_of(row, "window"));
-	if (const std::string mode = word_of(row, "window_mode"); !mode.empty()) text += ' ' + mode;
-	if (!bench::has_value(row, "qps")) return text;
-	text += fmt::format(", {} queue pairs", word_of(row, "qps"));
-	if (const std::string senders = word_of(row, "senders"); senders != "1")
-		text += fmt::format(" of {} senders", senders);
-	return text;
-}
 
 void add_round_trips(bench::Json& summary, const bench::Json& repetitions) {
 	std::vector<double> all;
@@ -136,16 +126,16 @@ const bench::Experiment& experiment() {
 		.latencies = [](const bench::Json&) { return std::span<const bench::Latency>(&latency, 1); },
 		.summarize = summarize,
 		.examine_repetition = examine_repetition,
-		.examine_row = examine_row};
+		.examine_row = examine_row,
+		.examine_table = bench::examine_cell_names,
+		.remark = bench::remark_on_cells};
 	return value;
 }
 
 bench::Json row_of(
 	const Cell& cell, const std::string& device, std::uint32_t mtu, std::uint64_t iters, bench::Json repetitions) {
-	bench::Json row{{"experiment", cell.qps > 0 ? qp_sweep : msg_sweep}, {"mode", name_of(cell.mode)},
-		{"msg", cell.msg}, {"window", cell.window}, {"iters", iters}, {"op", name_of(cell.op)},
-		{"window_mode", name_of(cell.window_mode)}, {"device", device}, {"mtu", mtu}};
-	if (cell.qps > 0) row.update({{"qps", cell.qps}, {"senders", cell.senders}});
+	bench::Json row = columns_of(cell);
+	row.update({{"iters", iters}, {"device", device}, {"mtu", mtu}});
 	if (!repetitions.empty()) row.update(summarize(row, repetitions));
 	row["repetitions"] = std::move(repetitions);
 	return row;

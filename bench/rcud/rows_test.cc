@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/rcud/rows.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -24,7 +25,7 @@ Repetition measured(double mops) {
 	Repetition repetition{.iters = 1000, .posted = 1000, .completed = 1000};
 	repetition.sender_ns = static_cast<std::uint64_t>(1000e3 / mops);
 	repetition.delivery = {.delivered = 1000, .counted = 999, .counted_ns = static_cast<std::uint64_t>(999e3 / mops)};
-	for (int i = 0; i < 10; ++i) repetition.latency_ns.record(1000);
+	for (int i = 0; i < 16; ++i) repetition.latency_ns.record(1000);
 	repetition.rtt_before_ns = repetition.rtt_after_ns = 110;
 	return repetition;
 }
@@ -170,9 +171,6 @@ TEST(Row, EveryFigureOfARowIsBoundToItsRepetitions) {
 			else if (column.kind == bench::Kind::word) forged[std::string(column.name)] = "RC";
 			else if (column.kind == bench::Kind::count) forged[std::string(column.name)] = number->value + 1;
 			else forged[std::string(column.name)] = number->value * 1.001;
-			if (column.name == "window") continue;  // only Little's law speaks of it
-			// UD and RC, and local and credit, differ in what may be true, not in their counts.
-			if (column.name == "mode" || column.name == "window_mode") forged[std::string(column.name)] = "unknown";
 			EXPECT_EQ(judged(forged).validity, Validity::invalid) << column.name << (from_csv ? " in CSV" : " in JSON");
 		}
 	}
@@ -187,6 +185,7 @@ TEST(Row, EveryNumberOfARepetitionIsBoundToTheOthers) {
 		Json forged = untouched;
 		Json& changed = forged["repetitions"][0][key];
 		if (key == "checked") changed = "stamps";
+		else if (key == "cell") changed = "RC send 1024 B window 4 credit";
 		else if (value.is_object()) changed["buckets"][0][1] = 1000;
 		else if (value.is_number_unsigned()) changed = value.get<std::uint64_t>() + 1;
 		else changed = value.get<double>() * 2;
@@ -254,7 +253,7 @@ TEST(Row, AReceiverWhoseClockJumpedIsSuspect) {
 TEST(Row, ARateAboveWindowAndLatencyIsInvalid) {
 	auto slow = measured(1.0);
 	slow.latency_ns = {};
-	for (int i = 0; i < 10; ++i) slow.latency_ns.record(20'000);
+	for (int i = 0; i < 16; ++i) slow.latency_ns.record(20'000);
 	EXPECT_NE(judged(row_with(cell, {slow})).reason.find("messages under way on average, but the window is 4"),
 		std::string::npos);
 	auto quick = measured(1.0);
@@ -263,8 +262,8 @@ TEST(Row, ARateAboveWindowAndLatencyIsInvalid) {
 	quick.delivery.counted *= 10;
 	quick.delivery.counted_ns *= 10;
 	quick.latency_ns = {};
-	for (int i = 0; i < 110; ++i) quick.latency_ns.record(20);
-	EXPECT_NE(judged(row_with(cell, {quick})).reason.find("next to none"), std::string::npos);
+	for (int i = 0; i < 163; ++i) quick.latency_ns.record(20);
+	EXPECT_NE(judged(row_with(cell, {quick})).reason.find("0.0200 messages under way on average"), std::string::npos);
 }
 
 // A forger who changes the receiver's time leaves the sender's.
@@ -278,8 +277,107 @@ TEST(Row, AReceiverThatIsFasterThanItsSenderIsSuspect) {
 
 TEST(Row, AFewMessagesThatWaitedLongProveNothing) {
 	auto disturbed = measured(1.0);
-	for (int i = 0; i < 4; ++i) disturbed.latency_ns.record(50'000'000);
+	disturbed.latency_ns = {};
+	for (int i = 0; i < 12; ++i) disturbed.latency_ns.record(1000);
+	for (int i = 0; i < 4; ++i) disturbed.latency_ns.record(900'000);
 	EXPECT_EQ(judged(row_with(cell, {disturbed})).validity, Validity::valid);
+}
+
+// A run of a long time, of which one latency in 61 was taken.
+Repetition long_run(std::uint64_t latency_ns) {
+	Repetition run{.iters = 610'000, .posted = 610'000, .completed = 610'000, .sender_ns = 610'000'000};
+	run.delivery = {.delivered = 610'000, .counted = 609'999, .counted_ns = 609'999'000};
+	run.latency_ns.record(latency_ns, 10'000);
+	return run;
+}
+
+// The slow ones were deleted.
+TEST(Row, OneLatencyInSixtyOneIsTaken) {
+	const bench::Environment by_one{{"settings", "iters 610000, post-list 1, signal-every 1"}},
+		by_four{{"settings", "iters 610000, post-list 4, signal-every 1"}};
+	EXPECT_EQ(judged(row_with(cell, {long_run(3000)}), by_one).reason, "");
+	for (const std::uint64_t kept : {1000, 1, 0}) {
+		auto few = long_run(3000);
+		few.latency_ns = {};
+		if (kept > 0) few.latency_ns.record(3000, kept);
+		EXPECT_EQ(judged(row_with(cell, {few}), by_one).reason,
+			fmt::format("{} latencies of 610000 messages, but one in 61 is taken", kept));
+	}
+	auto by_lists = long_run(3000);
+	by_lists.latency_ns = {};
+	by_lists.latency_ns.record(3000, 9600);
+	EXPECT_EQ(judged(row_with(cell, {by_lists}), by_four).reason, "");
+	EXPECT_EQ(judged(row_with(cell, {by_lists}), by_one).validity, Validity::invalid);
+	Json bare = row_with(cell, {by_lists});
+	bare["repetitions"][0].erase("latency_ns");
+	EXPECT_EQ(bench::judge(experiment(), {by_one, {bare}, false})->front().validity, Validity::invalid) << "CSV";
+}
+
+TEST(Row, NoLatencyIsLongerThanItsRun) {
+	auto long_one = measured(1.0);
+	long_one.latency_ns.record(1'000'001);
+	EXPECT_EQ(judged(row_with(cell, {long_one})).reason, "repetition 1: max_us 1000.001 is longer than the run");
+}
+
+TEST(Row, OfManyLatenciesTheMeanIsCloseToTheWindow) {
+	EXPECT_EQ(judged(row_with(cell, {long_run(4100)})).reason, "");
+	EXPECT_EQ(judged(row_with(cell, {long_run(4600)})).reason,
+		"repetition 1: rate and latency give 4.60 messages under way on average, but the window is 4");
+}
+
+TEST(Row, ASenderKeepsItsWindowFull) {
+	Cell local = cell;
+	local.window_mode = WindowMode::local;
+	EXPECT_EQ(judged(row_with(local, {long_run(500)})).reason, "");
+	EXPECT_EQ(judged(row_with(local, {long_run(40)})).validity, Validity::suspect);
+	EXPECT_NE(judged(row_with(local, {long_run(40)}))
+				  .reason.find("0.0400 messages under way on average, but the window is 4"),
+		std::string::npos);
+	Cell written = local;
+	written.mode = Mode::rc;
+	written.op = Op::write;
+	EXPECT_EQ(judged(row_with(written, {long_run(40)})).reason, "") << "it may wait for room";
+}
+
+TEST(Row, AReceiverIsNotFasterThanItsSenderForLong) {
+	auto fast = long_run(3000);
+	fast.delivery.counted_ns = 570'000'000;
+	EXPECT_EQ(judged(row_with(cell, {fast})).validity, Validity::suspect);
+	auto brief = measured(1.0);
+	brief.delivery.counted_ns = 800'000;
+	EXPECT_EQ(judged(row_with(cell, {brief})).validity, Validity::valid);
+}
+
+// Rows of RC were sold as rows of UD, and those of a window of 4 as those of 64.
+TEST(Row, ItsRepetitionsAreOfItsCell) {
+	const Json row = good();
+	for (const auto& [column, value] : {std::pair("mode", Json("RC")), std::pair("window_mode", Json("local")),
+			 std::pair("window", Json(64)), std::pair("op", Json("read"))}) {
+		Json forged = row;
+		forged[column] = value;
+		EXPECT_EQ(judged(forged).validity, Validity::invalid) << column;
+		EXPECT_NE(
+			judged(forged).reason.find("it is one of the cell 'UD send 1024 B window 4 credit'"), std::string::npos)
+			<< judged(forged).reason;
+	}
+	Json earlier = row;
+	for (Json& each : earlier["repetitions"])
+		for (const char* key : {"cell", "latencies"}) each.erase(key);
+	EXPECT_EQ(judged(earlier).validity, Validity::valid);
+	EXPECT_NE(judged(earlier).reason, "") << "a table without their names says so";
+	EXPECT_NE(experiment().remark({.rows = {earlier}}), "");
+	for (const char* column : {"op", "window_mode"}) {
+		Json nameless = earlier;
+		nameless[column] = nullptr;
+		EXPECT_NE(judged(nameless).reason.find(fmt::format("there is no {}", column)), std::string::npos);
+	}
+	earlier["window"] = 5000;
+	EXPECT_NE(judged(earlier).reason.find("the window is 5000, but at most 4096"), std::string::npos);
+}
+
+TEST(Row, ThePublishedFormHasDigitsThatSaySomething) {
+	EXPECT_EQ(judged(published("RC", "8192", "4", "1", "11")).validity, Validity::suspect);
+	EXPECT_EQ(judged(published("RC", "8192", "4", "1.0", "7.6")).validity, Validity::valid);
 }
 
 TEST(Row, TheMtuIsOneOfInfiniBandsAndThatOfTheEnvironment) {

@@ -7,10 +7,13 @@
 #include <cmath>
 #include <vector>
 
+#include "bench/judge/cells.h"
 #include "bench/judge/judge.h"
 #include "bench/judge/link.h"
 #include "bench/judge/repetitions.h"
+#include "bench/rcud/labels.h"
 #include "bench/rcud/repetition.h"
+#include "bench/rcud/sample_rules.h"
 
 namespace verbena::rcud {
 namespace {
@@ -24,28 +27,14 @@ using bench::word_of;
 
 constexpr double mtus[] = {256, 512, 1024, 2048, 4096};  // IBA 9.6
 constexpr double loss_tolerated = 0.01;
-// The share of the latencies, the shortest ones, that enters the mean of Little's law. The others
-// may be those of messages that were under way while a process was off its processor: samples of a
-// short run say little of such times.
-constexpr std::uint64_t many_latencies = 100;
-double typical(std::uint64_t latencies) { return latencies >= many_latencies ? 0.9 : 0.5; }
-// The receiver's rate above the sender's from which a run was too short, or disturbed.
-constexpr double rates_apart = 1.5;
-
-// The sum of the typical latencies over the number of all, in seconds: at most the mean of all,
-// however long the others are.
-double mean_of_typical(const Histogram& latency) {
-	if (latency.count() == 0) return 0;
-	const auto count = static_cast<double>(latency.count());
-	auto left = static_cast<std::uint64_t>(typical(latency.count()) * count);
-	double sum = 0;
-	latency.for_each([&](std::uint64_t last, std::uint64_t many) {
-		const std::uint64_t taken = std::min(left, many);
-		sum += static_cast<double>(last) * static_cast<double>(taken);
-		left -= taken;
-	});
-	return sum / count / 1e9;
-}
+// Rounded numbers that differ by more than this share say nothing about each other.
+constexpr double rounding_tolerated = 0.3;
+// The receiver's rate above the sender's from which a run was too short, or disturbed. A sender
+// that is off its processor before its first message or after its last one takes more time, but not
+// by a part of a long run.
+constexpr double rates_apart = 1.5, rates_apart_in_long_runs = 1.05;
+constexpr double time_slice_ns = 20e6;
+constexpr double window_max = 4096;  // the limit of --windows
 
 // The receiver's own queue pairs, and those of the senders from which it got messages.
 void examine_queue_pairs_of(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
@@ -64,37 +53,15 @@ void examine_queue_pairs_of(const bench::Json& row, const bench::Json& repetitio
 	else if (used < qps) findings.suspect(fmt::format("messages came from {} of {} queue pairs", used, qps));
 }
 
-// The rate of the law is the sender's, as the latencies are.
-void examine_under_way(
-	const bench::Json& row, const bench::Json& repetition, double mean_latency_s, bool many, Findings& findings) {
-	const auto took = static_cast<double>(bench::count_in(repetition, "sender_ns"));
-	const auto window = number_of(row, "window");
-	if (took == 0 || !window) return;
-	// With a local window the sender may also wait for room at the receiver, where nothing is under
-	// way by its own completions.
-	bench::examine_little(static_cast<double>(bench::count_in(repetition, "posted")) * 1e9 / took, mean_latency_s,
-		{.what = "messages", .most = window->value, .only_waits = many && word_of(row, "window_mode") == "credit"},
-		findings);
-}
-
-// Without the histogram: half of the latencies are at least the median, so their mean is at least
-// half of it.
-void examine_median_latency(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
-	const bool many = bench::count_in(repetition, "posted") / sample_every >= many_latencies;
-	if (const auto p50 = number_of(repetition, "p50_us"))
-		examine_under_way(row, repetition, p50->value / 2e6, many, findings);
-}
-
-void examine_latency(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
-	const auto latency = bench::examine_latency(repetition, {}, findings);
-	if (!latency) return examine_median_latency(row, repetition, findings);
-	const std::uint64_t posted = bench::count_in(repetition, "posted");
-	const std::uint64_t samples = posted / sample_every;
-	// One more of each sender.
-	if (latency->count() > samples + std::max(1.0, value_in(row, "senders")))
-		findings.invalid(
-			fmt::format("{} latencies of {} messages, but one in {} is taken", latency->count(), posted, sample_every));
-	examine_under_way(row, repetition, mean_of_typical(*latency), latency->count() >= many_latencies, findings);
+void examine_rates(const bench::Json& repetition, double sender_ns, Findings& findings) {
+	const double posted = static_cast<double>(bench::count_in(repetition, "posted")) * 1e3 / sender_ns,
+				 counted = mops_of(repetition);
+	if (counted <= rates_apart_in_long_runs * posted) return;
+	// The time that the sender would have needed at the receiver's rate.
+	const double least_ns = sender_ns * posted / counted;
+	if (counted > rates_apart * posted || sender_ns - least_ns > time_slice_ns)
+		findings.suspect(fmt::format("the receiver counted {} Mops, but the sender posted {}: the run was too short",
+			three_digits(counted), three_digits(posted)));
 }
 
 // With credits the sender's time spans that of the receiver, so only a clock that jumps, or a
@@ -114,7 +81,17 @@ void examine_verification(const bench::Json& repetition, Findings& findings) {
 		findings.invalid("every byte was checked, but there is no rate without that");
 }
 
-void examine_words(const bench::Json& row, const Table& table, Findings& findings) {
+void examine_mode(const bench::Json& row, const Table& table, Findings& findings) {
+	if (word_of(row, "mode") != "RC" && bench::has_value(row, "op") && word_of(row, "op") != "send")
+		findings.invalid(fmt::format("UD has no RDMA {}", word_of(row, "op")));
+	for (const char* column : {"device", "mtu"}) {
+		const std::string of_row = word_of(row, column), of_table(bench::value_of(table.environment, column));
+		if (!of_row.empty() && !of_table.empty() && of_row != of_table)
+			findings.invalid(fmt::format("{} is {}, but the environment says {}", column, of_row, of_table));
+	}
+}
+
+void examine_words(const bench::Json& row, Findings& findings) {
 	bench::examine_word(row, "experiment", {msg_sweep, qp_sweep}, findings);
 	bench::examine_word(row, "mode", {"RC", "UD", "UD-seg"}, findings);
 	bench::examine_word(row, "op", {"send", "write", "read"}, findings);
@@ -123,13 +100,11 @@ void examine_words(const bench::Json& row, const Table& table, Findings& finding
 	for (const char* column : {"msg", "window", "iters"})
 		if (const auto count = number_of(row, column); !count || count->value < 1)
 			findings.invalid(fmt::format("{} is not 1 or more", column));
-	if (word_of(row, "mode") != "RC" && bench::has_value(row, "op") && word_of(row, "op") != "send")
-		findings.invalid(fmt::format("UD has no RDMA {}", word_of(row, "op")));
-	for (const char* column : {"device", "mtu"}) {
-		const std::string of_row = word_of(row, column), of_table(bench::value_of(table.environment, column));
-		if (!of_row.empty() && !of_table.empty() && of_row != of_table)
-			findings.invalid(fmt::format("{} is {}, but the environment says {}", column, of_row, of_table));
-	}
+	if (!bench::has_value(row, "repetitions")) return;
+	for (const char* column : {"op", "window_mode"})
+		if (!bench::has_value(row, column)) findings.invalid(fmt::format("there is no {}", column));
+	if (value_in(row, "window") > window_max)
+		findings.invalid(fmt::format("the window is {}, but at most {}", word_of(row, "window"), window_max));
 }
 
 // A row of many queue pairs has its columns, and no other row has them.
@@ -169,6 +144,9 @@ void examine_arithmetic(const bench::Json& row, Findings& findings) {
 	if (std::abs(gib->value - expected) > tolerance)
 		findings.invalid(
 			fmt::format("gib {} is not mops * msg / 2^30 = {}", three_digits(gib->value), three_digits(expected)));
+	else if (std::abs(gib->value - expected) > rounding_tolerated * expected)
+		findings.suspect(fmt::format("gib {} is mops * msg / 2^30 = {} only within the rounding of few digits",
+			three_digits(gib->value), three_digits(expected)));
 }
 
 void examine_account(const bench::Json& row, Findings& findings) {
@@ -228,6 +206,7 @@ void examine_repetition(const bench::Json& row, const bench::Json& repetition, F
 						counted = bench::count_in(repetition, "counted"), iters = bench::count_in(repetition, "iters"),
 						corrupt = bench::count_in(repetition, "corrupt");
 	const std::string failure = repetition.at("failure").get<std::string>();
+	bench::examine_cell_name(repetition, title(row), findings);
 	if (!failure.empty())
 		findings.invalid(fmt::format("{} ({} posted, {} known to be delivered)", failure, posted, delivered));
 	if (posted > iters) findings.invalid(fmt::format("{} posted of {}", posted, iters));
@@ -252,19 +231,18 @@ void examine_repetition(const bench::Json& row, const bench::Json& repetition, F
 		findings.suspect(fmt::format("ended after {} of {} messages, because credits were lost", posted, iters));
 	const auto took = static_cast<double>(bench::count_in(repetition, "sender_ns"));
 	if (took == 0) findings.invalid("the sender took no time");
-	else if (const double own = static_cast<double>(posted) * 1e3 / took; mops_of(repetition) > rates_apart * own)
-		findings.suspect(fmt::format("the receiver counted {} Mops, but the sender posted {}: the run was too short",
-			three_digits(mops_of(repetition)), three_digits(own)));
+	else examine_rates(repetition, took, findings);
 	examine_receiver_time(row, repetition, findings);
 	examine_verification(repetition, findings);
 	if (const auto window = number_of(row, "window"); window && static_cast<double>(posted - completed) > window->value)
 		findings.invalid(
 			fmt::format("{} of {} posted completed, but the window is {}", completed, posted, window->value));
-	examine_latency(row, repetition, findings);
+	examine_samples(row, repetition, findings);
 }
 
 void examine_row(const bench::Json& row, const Table& table, Findings& findings) {
-	examine_words(row, table, findings);
+	examine_words(row, findings);
+	examine_mode(row, table, findings);
 	examine_queue_pairs(row, findings);
 	examine_account(row, findings);
 	examine_mtu(row, findings);
@@ -272,6 +250,7 @@ void examine_row(const bench::Json& row, const Table& table, Findings& findings)
 	bench::examine_percentiles(row, {}, findings);
 	examine_link(row, table, findings);
 	examine_plateau(row, table, findings);
+	examine_number_of_samples(row, table, findings);
 }
 
 }  // namespace verbena::rcud
