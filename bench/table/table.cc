@@ -77,7 +77,6 @@ std::string fault_of(std::string_view text) {
 	if (text.find_first_not_of(" \t\r\n") == text.npos) return "it is empty";
 	if (text.size() > bytes_max) return fmt::format("more than {} MiB, which no table has", bytes_max >> 20);
 	if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return "it is UTF-16, so save it as UTF-8";
-	if (text.contains('\0')) return "a byte 0 in the text: it is no table";
 	return {};
 }
 

@@ -183,7 +183,8 @@ TEST(Table, OfListsWithinListsIsRefused) {
 
 TEST(Table, IsTextOfUtf8) {
 	EXPECT_EQ(read_table(" \n").error(), "it is empty");
-	EXPECT_EQ(read_table(std::string_view("a,b\n1,\0002\n", 9)).error(), "a byte 0 in the text: it is no table");
+	EXPECT_EQ(read_table(std::string_view("a,b\n1,\0002\n", 9)).error(),
+		"a byte 0 in the text: name a CSV or JSON file of `verbena bench`");
 	EXPECT_EQ(read_table(std::string_view("\xff\xfe"
 										  "a\0\n\0",
 							 6))
