@@ -112,7 +112,8 @@ TEST(Check, PrintsNothingThatCommandsATerminal) {
 	const std::string head = "experiment,mode,msg,window,iters,mops,gib\n";
 	EXPECT_TRUE(exits("./verbena check " + file("escape.csv", head + "msg_sweep,\x1b[2JRC,64,4,1,1,0.0596\n"), 0,
 		"\\x1b[2JRC 64 B window 4"));
-	EXPECT_TRUE(exits("./verbena check " + file("bytes.csv", head + "msg_sweep,R\xff,64,4,1,1,0.0596\n"), 0, "R\\xff"));
+	EXPECT_TRUE(
+		exits("./verbena check " + file("bytes.csv", head + "msg_sweep,R\xff,64,4,1,1,0.0596\n"), 1, "not UTF-8 text"));
 }
 
 TEST(Report, WithoutThePackageSaysWhereItLooked) {

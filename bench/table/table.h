@@ -32,7 +32,8 @@ std::string to_markdown(const Table& table, std::span<const Column> columns);
 // Reads JSON if the first character that is no white space is '{', else CSV. The table has at least
 // one row, all rows of CSV have the same columns, and no column and no key of the environment
 // appears twice. Blanks beside the name of a column in CSV do not count. The text is UTF-8 without
-// bytes 0, and the limits of limits.h hold. Values are not checked; the judge does that (bench/judge).
+// bytes 0, and the limits of limits.h hold. Values are not checked; the judge does that
+// (bench/judge).
 //
 // It is the only reader of tables: `verbena report` gets its rows from `verbena check --json
 // --table`, so that the rows that are shown are those that were judged.

@@ -40,13 +40,13 @@ def write(folder: Path, name: str = "table.json", **changes: object) -> str:
 )
 def test_a_table_that_is_read_is_not_overwritten(tmp_path: Path, options: tuple[str, ...]) -> None:
     text = write(tmp_path)
-    write(tmp_path, "old.json")
+    old = write(tmp_path, "old.json")
     (tmp_path / "link").symlink_to("table.json")
     (tmp_path / "sub").mkdir()
     done = run("table.json", *options, cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done
     assert "a table that is read would be overwritten: name another file to write" in done.stderr
-    assert (tmp_path / "table.json").read_text() == (tmp_path / "old.json").read_text() == text
+    assert (tmp_path / "table.json").read_text() == text and (tmp_path / "old.json").read_text() == old
     assert not (tmp_path / "page.html").exists()
 
 

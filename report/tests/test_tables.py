@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,7 @@ def test_rows_of_a_software_device_that_is_called_hardware_are_invalid_and_are_n
     document = {"environment": {"kind": "hardware"}, "rows": [synthetic.row("RC", 64, 4, "local", 1.0, device="vb_lo")]}
     source = read(write(tmp_path, json.dumps(document), "table.json"))
     assert (source.kind, source.rows[0].validity) == ("software", "invalid")
-    assert source.rows[0].reason == "vb_lo is a software device, but the environment says hardware"
+    assert source.rows[0].reason.endswith("vb_lo is a software device, but the environment says hardware")
 
 
 @pytest.mark.parametrize(
