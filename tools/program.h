@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame of every main():
+// The frame of the main() of each program in this folder:
 //
 //     int main(int argc, char** argv) {
 //         return verbena::tools::run_program("kv_server", act, argc, argv);

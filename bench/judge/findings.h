@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace verbena::bench {
 
@@ -33,10 +32,6 @@ inline constexpr std::size_t reasons_max = 50;
 
 class Findings {
 public:
-	Findings() = default;
-	// Those that an earlier examination has found.
-	explicit Findings(Verdict verdict) : verdict_(std::move(verdict)) {}
-
 	// Adds a reason, unless it was given before, or there are many already. A remark changes no
 	// verdict.
 	void remark(const std::string& reason) { add(Validity::valid, reason); }

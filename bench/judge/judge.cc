@@ -12,6 +12,7 @@
 #include "bench/judge/copies.h"
 #include "bench/judge/distance.h"
 #include "bench/judge/environment_rules.h"
+#include "bench/judge/kind.h"
 
 namespace verbena::bench {
 namespace {
@@ -207,6 +208,7 @@ std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experim
 	examine_copies(experiment, table, findings);
 	examine_numbers(table, findings);
 	examine_environment(table, findings);
+	examine_devices(table, findings);
 	if (experiment.examine_table) experiment.examine_table(table, findings);
 	std::vector<Verdict> verdicts;
 	for (const Findings& each : findings) verdicts.push_back(each.verdict());

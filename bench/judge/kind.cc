@@ -47,15 +47,14 @@ std::expected<std::string_view, std::string> kind_of(const Table& table) {
 	return said ? "hardware" : "unknown";
 }
 
-void examine_devices(const Table& table, std::span<Verdict> verdicts) {
+void examine_devices(const Table& table, std::span<Findings> findings) {
 	if (!is_called_hardware(table.environment)) return;
+	const std::string_view common = software_device_in(value_of(table.environment, "device"));
 	for (std::size_t i = 0; i < table.rows.size(); ++i) {
 		const std::string text = word_of(table.rows[i], "device");
-		const std::string_view device = software_device_in(text);
-		if (device.empty()) continue;
-		Findings findings(verdicts[i]);
-		findings.invalid(fmt::format("{} is a software device, but the environment says hardware", device));
-		verdicts[i] = findings.verdict();
+		const std::string_view own = software_device_in(text), device = own.empty() ? common : own;
+		if (!device.empty())
+			findings[i].invalid(fmt::format("{} is a software device, but the environment says hardware", device));
 	}
 }
 

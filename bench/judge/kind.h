@@ -28,8 +28,8 @@ bool is_called_hardware(const Environment& environment);
 // says so; else "unknown". The error says that `kind` has another value.
 std::expected<std::string_view, std::string> kind_of(const Table& table);
 
-// A row whose own device is software is invalid if the environment says hardware. `verdicts` has an
-// entry for each row.
-void examine_devices(const Table& table, std::span<Verdict> verdicts);
+// A row whose own device, or that of the environment, is software is invalid if the environment
+// says hardware. `findings` has an entry for each row.
+void examine_devices(const Table& table, std::span<Findings> findings);
 
 }  // namespace verbena::bench

@@ -39,15 +39,27 @@ TEST(Kind, WithAnUnknownValueIsRefused) {
 
 TEST(Kind, ARowOfASoftwareDeviceIsInvalidIfTheEnvironmentSaysHardware) {
 	const auto verdicts = [](const char* said) {
-		std::vector<Verdict> found{{}, {Validity::suspect, "fast"}};
+		std::vector<Findings> found(2);
+		found[1].suspect("fast");
 		examine_devices(
 			{.environment = {{"kind", said}}, .rows = {{{"device", "mlx5_0"}}, {{"device", "Vb_lo"}}}}, found);
-		return found;
+		return std::vector{found[0].verdict(), found[1].verdict()};
 	};
 	EXPECT_EQ(verdicts("Hardware")[0].validity, Validity::valid);
 	EXPECT_EQ(verdicts("Hardware")[1].validity, Validity::invalid);
 	EXPECT_EQ(verdicts("Hardware")[1].reason, "fast; Vb_lo is a software device, but the environment says hardware");
 	EXPECT_EQ(verdicts("software")[1].validity, Validity::suspect);
+}
+
+TEST(Kind, EachRowIsInvalidIfTheEnvironmentCallsASoftwareDeviceHardware) {
+	const auto found = [](const char* device) {
+		std::vector<Findings> findings(1);
+		examine_devices({.environment = {{"kind", "hardware"}, {"device", device}}, .rows = {{{"mops", 1}}}}, findings);
+		return findings[0].verdict().reason;
+	};
+	EXPECT_EQ(found("mlx5_0"), "");
+	EXPECT_EQ(found("VB_lo"), "VB_lo is a software device, but the environment says hardware");
+	EXPECT_EQ(found("vb_lo"), "vb_lo is a software device, but the environment says hardware");
 }
 
 }  // namespace

@@ -20,9 +20,6 @@ double link_gigabits(const Environment& environment) {
 }
 
 void examine_link(const Environment& environment, double payload_gigabits, Findings& findings) {
-	const std::string_view device = software_device_in(value_of(environment, "device"));
-	if (is_called_hardware(environment) && !device.empty())
-		findings.invalid(fmt::format("{} is a software device, but the environment says hardware", device));
 	const double rate = link_gigabits(environment);
 	if (rate > 0 && payload_gigabits > rate)
 		findings.invalid(

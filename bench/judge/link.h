@@ -13,8 +13,7 @@ namespace verbena::bench {
 // text has no rate, or if `kind` is not hardware.
 double link_gigabits(const Environment& environment);
 
-// Payload of more bits than the link carries is invalid. So is a software device that is
-// said to be hardware (kind.h).
+// Payload of more bits than the link carries is invalid.
 void examine_link(const Environment& environment, double payload_gigabits, Findings& findings);
 
 }  // namespace verbena::bench

@@ -28,16 +28,5 @@ TEST(Link, CarriesNoMorePayloadThanItsRate) {
 	EXPECT_EQ(found(101).reason, "101 Gb/s of payload is more than the link's 100 Gb/s");
 }
 
-TEST(Link, IsNotThatOfHardwareIfTheDeviceIsSoftware) {
-	const auto found = [](const char* device) {
-		Findings findings;
-		examine_link({{"device", device}, {"kind", "hardware"}}, 1, findings);
-		return findings.verdict().reason;
-	};
-	EXPECT_EQ(found("mlx5_0"), "");
-	EXPECT_EQ(found("VB_lo"), "VB_lo is a software device, but the environment says hardware");
-	EXPECT_EQ(found("vb_lo"), "vb_lo is a software device, but the environment says hardware");
-}
-
 }  // namespace
 }  // namespace verbena::bench

@@ -10,15 +10,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096 };
+#include "../must.h"
 
-#define MUST(condition)                                                                              \
-	do {                                                                                         \
-		if (!(condition)) {                                                                  \
-			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-			exit(1);                                                                     \
-		}                                                                                    \
-	} while (0)
+enum { PAGE = 4096 };
 
 static struct ibv_pd *pd;
 

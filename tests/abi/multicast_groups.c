@@ -10,15 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { GROUPS = 50, BYTES = 8, GRH = 40, Q_KEY = 0x11111111, PATIENCE_S = 20 };
+#include "../must.h"
 
-#define MUST(condition)                                                                              \
-	do {                                                                                         \
-		if (!(condition)) {                                                                  \
-			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-			exit(1);                                                                     \
-		}                                                                                    \
-	} while (0)
+enum { GROUPS = 50, BYTES = 8, GRH = 40, Q_KEY = 0x11111111, PATIENCE_S = 20 };
 
 static struct ibv_context *device;
 static struct ibv_pd *pd;

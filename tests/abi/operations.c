@@ -11,13 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MUST(condition)                                                                              \
-	do {                                                                                         \
-		if (!(condition)) {                                                                  \
-			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-			exit(1);                                                                     \
-		}                                                                                    \
-	} while (0)
+#include "../must.h"
 
 static struct ibv_context *device;
 static struct ibv_pd *pd;

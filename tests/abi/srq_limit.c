@@ -13,15 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { RECEIVES = 4, LIMIT = 3, PATIENCE_MS = 20000 };
+#include "../must.h"
 
-#define MUST(condition)                                                                            \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+enum { RECEIVES = 4, LIMIT = 3, PATIENCE_MS = 20000 };
 
 static struct ibv_context *device;
 static struct ibv_pd *pd;

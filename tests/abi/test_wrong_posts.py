@@ -2,15 +2,14 @@
 """A request that is refused has its errno and its reason, and leaves nothing in the queue."""
 
 import errno
-import os
-import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from test_exports import LIBRARY
 from test_reasons import calls
 
-SOURCE = Path(__file__).with_name("wrong_posts.c")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import one_program
 
 # The log leaves out a line that it has printed within the last second; then no reason is here.
 WANTED = {
@@ -35,13 +34,8 @@ WANTED = {
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
-    built = tmp_path_factory.mktemp("posts") / "wrong_posts"
-    flags = ["-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run(["cc", *flags, SOURCE, "-o", built, "-libverbs"], check=True, timeout=60)
-    environment = {"LD_PRELOAD": str(LIBRARY), "VERBENA_LOG": "info", "VERBENA_DEVICES": "vb_lo"}
-    ran = subprocess.run(
-        [built], env=os.environ | environment, stderr=subprocess.PIPE, text=True, timeout=60, check=False
-    )
+    built = one_program.build(Path(__file__).with_name("wrong_posts.c"), tmp_path_factory.mktemp("posts"))
+    ran = one_program.run(built, VERBENA_LOG="info")
     assert ran.returncode == 0 and ran.stderr.endswith("done\n"), ran
     return ran.stderr
 

@@ -14,6 +14,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "../must.h"
+
 enum { DEPTH = 4, INLINE_MAX = 32 };
 
 static struct ibv_context *device;
@@ -31,14 +33,6 @@ static unsigned char memory[4096];
 		fprintf(stderr, "call %s\n", name);                                                \
 		int number_of_call = (number);                                                     \
 		fprintf(stderr, "errno %d\n", number_of_call);                                     \
-	} while (0)
-
-#define MUST(condition)                                                                            \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-			exit(1);                                                                   \
-		}                                                                                  \
 	} while (0)
 
 static struct ibv_qp *make_qp(enum ibv_qp_type type, uint64_t operations)

@@ -11,15 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../must.h"
+
 enum { PATIENCE_MS = 20000 };
 
-#define MUST(condition)                                                                  \
-	do                                                                                   \
-		if (!(condition)) {                                                              \
-			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-			exit(1);                                                                     \
-		}                                                                                \
-	while (0)
 #define MUST_BE_REFUSED(call) MUST((errno = 0, (call) == -1) && errno == EINVAL)
 
 static struct rdma_event_channel* channel;

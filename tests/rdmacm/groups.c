@@ -11,15 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { IDS = 40 };
+#include "../must.h"
 
-#define MUST(condition)                                                                  \
-	do                                                                                   \
-		if (!(condition)) {                                                              \
-			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, strerror(errno)); \
-			exit(1);                                                                     \
-		}                                                                                \
-	while (0)
+enum { IDS = 40 };
 
 static struct rdma_event_channel* channel;
 static const char* own_address;
