@@ -191,7 +191,10 @@ void Engine::post(QueuePair& qp) {
 }
 
 bool Engine::poll() {
-	if (!lock_.try_lock()) return false;
+	if (!lock_.try_lock()) [[unlikely]] {
+		program_polls_.add_miss();
+		return false;
+	}
 	const bool moved = pass();
 	finish(own_.armed() ? adapter::Acks::leave : ack_delay_.after_poll(moved));
 	if (moved) {

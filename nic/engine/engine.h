@@ -35,6 +35,7 @@
 #include "nic/engine/interfaces.h"
 #include "nic/engine/neighbours.h"
 #include "nic/engine/own_progress.h"
+#include "nic/engine/program_polls.h"
 #include "nic/engine/remotes.h"
 #include "nic/engine/watch.h"
 
@@ -254,6 +255,7 @@ private:
 	bool abandoned_ = false;
 
 	alignas(64) Doorbells doorbells_;
+	ProgramPolls program_polls_;
 	alignas(64) std::uint64_t passes_ = 0;
 	std::atomic<bool> counters_watched_{false};
 	std::uint64_t gathered_packets_ = 0;  // written by post() since the last finish()
@@ -267,10 +269,7 @@ private:
 	std::atomic<pid_t> driver_{0};
 	Nanoseconds driver_ran_ = 0, driver_seen_ = 0;  // its processor time at the last tick, and then
 	bool no_memory_ = false;  // a step of a pass is to be repeated
-	// The progress thread's last round: its sleep while the program polls, and the state that it
-	// saw.
-	Nanoseconds watchdog_ = 0;
-	std::uint64_t passes_seen_ = 0;
+	Nanoseconds watchdog_ = 0;  // the progress thread's sleep while the program polls
 	Nanoseconds last_moved_ = 0;
 	std::unique_ptr<Progress> progress_;
 };

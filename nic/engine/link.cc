@@ -104,8 +104,9 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 		return true;  // slots come after the records that were written before them
 	wire::Slot image;
 	wire::Traffic traffic;
-	std::uint32_t slots = 0, bytes = 0;
-	while (slots < slots_a_pass && bytes < bytes_a_pass && !broken_ && slots_.read(image)) {
+	std::uint32_t slots = 0, bytes = 0, shared_payloads = 0;
+	while (slots < slots_a_pass && bytes < bytes_a_pass && shared_payloads < shared_payloads_a_pass && !broken_ &&
+		slots_.read(image)) {
 		adapter.expect(slots_.destination(prefetch_distance));
 		const wire::OpcodeFacts& facts = wire::facts(image.opcode());
 		if (image.payload_line == wire::Slot::shared_payload && facts.operation == wire::Operation::read_response &&
@@ -113,7 +114,7 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 			receive_shared(adapter, image);
 			slots_.advance();
 			++slots;
-			bytes += image.length;
+			++shared_payloads;
 			traffic += wire::traffic_of(image, image.length);
 			continue;
 		}

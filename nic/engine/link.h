@@ -107,9 +107,11 @@ public:
 	// The peer has closed its socket or ended.
 	bool peer_is_gone() const;
 
-	// A pass never holds the engine longer than this brings.
+	// A pass never holds the engine longer than this brings: slots, bytes that came through the
+	// ring, and payloads that are copied from memory of the peer (decision 61).
 	static constexpr std::uint32_t slots_a_pass = 32;
 	static constexpr std::uint32_t bytes_a_pass = 32 * 1024;
+	static constexpr std::uint32_t shared_payloads_a_pass = 4;
 
 private:
 	explicit Link(pid_t peer) : files_(peer) {}

@@ -182,7 +182,7 @@ Nanoseconds Engine::drive_in_background(WokenBy woken) {
 	refresh_clock();
 	const Nanoseconds now = adapter_.context().now;
 	if (woken.packets) remotes_.note_wake();
-	const bool others_poll = passes_ != passes_seen_;
+	const bool others_poll = program_polls_.begin_round(passes_);
 	if (others_poll) last_moved_ = now;
 	watchdog_ = others_poll ? std::clamp(2 * watchdog_, watchdog_first, watchdog_longest) : watchdog_first;
 	const bool leaves_packets =
@@ -200,9 +200,9 @@ Nanoseconds Engine::drive_in_background(WokenBy woken) {
 		const bool ran = driver_ran(now);
 		packet_watch_.tick(moved && !others_poll && ran, now);
 	}
-	watch_requests(woken.kick, moved, others_poll);
+	watch_requests(woken.kick, moved && !program_polls_.polls_now(), others_poll);
 	Nanoseconds sleep = watchdog_;
-	if (!others_poll || own_.armed()) {
+	if ((!others_poll && !program_polls_.polls_now()) || own_.armed()) {
 		// No other thread drives the engine. Go on while there is work, then make the process
 		// ARMED, so that peers kick, and sleep.
 		if (moved) {
@@ -222,7 +222,7 @@ Nanoseconds Engine::drive_in_background(WokenBy woken) {
 	if (neighbours_.mourns()) sleep = std::min(sleep, mourning_pause);
 	if (const Nanoseconds due = remotes_.upkeep_due(); due != never) sleep = std::min(sleep, std::max(due, now) - now);
 	sleep_deadline_ = sleep == never ? never : now + sleep;
-	passes_seen_ = passes_;
+	program_polls_.end_round(passes_);
 	leave();
 	return sleep;
 }
