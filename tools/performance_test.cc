@@ -17,6 +17,7 @@
 #include "bench/sweep/output.h"
 #include "bench/table/table.h"
 #include "lib/channel/transports_by_address.h"
+#include "lib/verbs/device.h"
 #include "tools/command_line.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
@@ -144,9 +145,9 @@ bench::Table table_of(const Options& options, const scale::Outcome& run) {
 	const bench::Json row = scale::row_of(columns_of(run.cell), bench::Json::array({json_of(run)}));
 	const channel::Path& path = run.server ? run.server->path : run.path;
 	const scale::Surroundings surroundings{.device = {.device = path.device,
-											   .kind = path.device.empty()          ? ""
-												   : path.device.starts_with("vb_") ? "software"
-																					: "hardware",
+											   .kind = path.device.empty()         ? ""
+												   : lib::is_software(path.device) ? "software"
+																				   : "hardware",
 											   .gid = path.gid,
 											   .mtu = path.device.empty() ? "" : std::to_string(path.mtu),
 											   .link = {}},

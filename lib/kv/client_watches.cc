@@ -26,7 +26,13 @@ void Client::unwatch(std::uint32_t number) {
 // Events of a watch that has ended may still be on their way.
 void Client::take_event(const Answer& event) {
 	const auto found = watches_.find(event.header.number);
-	if (found != watches_.end()) found->second->take_event(event.header.event, text_of(event.value), event.version);
+	if (found == watches_.end()) return;
+	EventSink& sink = *found->second;
+	if (event.header.event == EventKind::refused) {
+		watches_.erase(found);
+		return sink.refuse(Error::full);
+	}
+	sink.take_event(event.header.event, text_of(event.value), event.version);
 }
 
 }  // namespace verbena::kv

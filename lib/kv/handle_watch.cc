@@ -17,6 +17,7 @@ constexpr int kind_of(EventKind kind) {
 		case EventKind::expired: return KV_EVENT_EXPIRED;
 		case EventKind::evicted: return KV_EVENT_EVICTED;
 		case EventKind::none:
+		case EventKind::refused:
 		case EventKind::look_again: break;
 	}
 	return KV_EVENT_LOOK_AGAIN;

@@ -10,7 +10,7 @@ namespace verbena::kv {
 void Router::place(Watch& watch, const Route& route) {
 	Client* const client = route.client();
 	if (client == nullptr) return;
-	const bool wanted = watch.scope() == Scope::prefix || route_of(watch.text()) == &route;
+	const bool wanted = !watch.error() && (watch.scope() == Scope::prefix || route_of(watch.text()) == &route);
 	if (wanted == client->watches(watch.number_)) return;
 	if (wanted) client->watch(watch.number_, watch.text(), watch.scope(), watch);
 	else client->unwatch(watch.number_);

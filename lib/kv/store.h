@@ -188,6 +188,9 @@ public:
 	std::size_t table_bytes() const { return (table_.size() + old_.size()) * sizeof(Item*); }
 	// Makes the limit count this many bytes of memory that the store's owner uses.
 	void charge(std::size_t bytes) { charged_ = bytes; }
+	// Counts further bytes until the next charge(), and evicts keys for them if it may. Returns
+	// false, and counts nothing, if the store is full.
+	bool charge_more(std::size_t bytes);
 	// The most bytes of the arena of a store with this limit.
 	static constexpr std::size_t arena_bytes(std::size_t memory_max) {
 		return memory_max + memory_max / 8 + (std::size_t{4} << 20);

@@ -41,6 +41,16 @@ Store::Facts Store::facts_of(Eviction::Entry& entry) {
 	return {.hash = item.hash, .bytes = item.cost()};
 }
 
+bool Store::charge_more(std::size_t bytes) {
+	while (!fits(bytes))
+		if (!eviction_ || !evict_one()) {
+			++counters_.refused;
+			return false;
+		}
+	charged_ += bytes;
+	return true;
+}
+
 // A version that a Value holds would give no room. The uses of a published version are not seen,
 // because clients read it without a message; so it is only withdrawn, and its next uses are seen.
 bool Store::stays(Eviction::Entry& entry) {

@@ -28,6 +28,7 @@ void Watch::look_again() { take_event(EventKind::look_again, {}, 0); }
 
 // Looking at the keys shows all that the events before it would have.
 void Watch::take_event(EventKind kind, std::string_view key, std::uint64_t version) {
+	if (error_) return;
 	if (kind == EventKind::look_again && !waiting_.empty() && waiting_.back().kind == kind) return;
 	if (waiting_.size() >= waiting_max || waiting_bytes_ + key.size() > waiting_bytes_max) {
 		waiting_.clear();

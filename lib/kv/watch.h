@@ -21,9 +21,9 @@
 //
 // Threads: one, that of the router's loop.
 // Lifetime: dies before the router.
-// Errors: Error::old_server if a server does not know watches, Error::many_watches, or those of a
-//   key; then next() returns nothing else. A server that cannot be reached is no error: its events
-//   begin when it is connected.
+// Errors: Error::old_server if a server does not know watches, Error::full if one has no memory for
+//   this one, Error::many_watches, or those of a key; then next() returns nothing else. A server
+//   that cannot be reached is no error: its events begin when it is connected.
 #pragma once
 
 #include <deque>

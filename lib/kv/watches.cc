@@ -21,7 +21,7 @@ bool Watches::takes(std::size_t bytes) {
 }
 
 // Two nodes of the index, one of WatchesOfClient, and the text.
-std::size_t WatchesOfClient::bytes_of(const Watch& watch) { return 512 + WatchIndex::text_length(watch); }
+std::size_t WatchesOfClient::bytes_of(std::size_t text_length) { return 512 + text_length; }
 
 WatchesOfClient::~WatchesOfClient() {
 	while (!watches_.empty()) end(watches_.begin()->first);
@@ -29,12 +29,16 @@ WatchesOfClient::~WatchesOfClient() {
 
 bool WatchesOfClient::begin(std::uint32_t number, std::string_view text, Scope scope) {
 	if (watches_.size() >= watches_max || watches_.contains(number)) return false;
+	if (!all_.store_.charge_more(bytes_of(text.size()))) {
+		put(number, EventKind::refused, {}, 0);
+		return true;
+	}
 	Watch& watch = watches_[number];
 	watch.owner = this;
 	watch.number = number;
 	all_.index_.add(watch, text, scope == Scope::prefix);
 	++all_.size_;
-	all_.bytes_ += bytes_of(watch);
+	all_.bytes_ += bytes_of(text.size());
 	greet(watch);
 	return true;
 }
@@ -44,16 +48,15 @@ void WatchesOfClient::end(std::uint32_t number) {
 	if (found == watches_.end()) return;
 	Watch& watch = found->second;
 	--all_.size_;
-	all_.bytes_ -= bytes_of(watch);
+	all_.bytes_ -= bytes_of(WatchIndex::text_length(watch));
 	all_.index_.remove(watch);
 	watches_.erase(found);
 }
 
 // A watch that loses an event needs no further ones: the client will look at all keys.
 void WatchesOfClient::send(Watch& watch, EventKind kind, std::string_view key, std::uint64_t version) {
-	constexpr std::size_t head = Watches::event_head;
 	const bool fits = outbox_.waiting() <= (outbox_.blocked() ? waiting_max_blocked : waiting_max);
-	if (!fits || !all_.takes(head + key.size())) {
+	if (!fits || !all_.takes(Watches::event_head + key.size())) {
 		watch.lapsed = true;
 		all_.index_.pause(watch);
 		++all_.counters_.lapses;
@@ -61,10 +64,15 @@ void WatchesOfClient::send(Watch& watch, EventKind kind, std::string_view key, s
 		return;
 	}
 	if (kind != EventKind::look_again) ++all_.counters_.events;
+	put(watch.number, kind, key, version);
+}
+
+void WatchesOfClient::put(std::uint32_t number, EventKind kind, std::string_view key, std::uint64_t version) {
+	constexpr std::size_t head = Watches::event_head;
 	const AnswerHeader header{.status = Status::event,
 		.versioned = 1,
 		.event = kind,
-		.number = watch.number,
+		.number = number,
 		.value_length = static_cast<std::uint32_t>(key.size())};
 	std::byte* const at = outbox_.put(head + key.size());
 	std::memcpy(at, &header, sizeof header);

@@ -36,7 +36,7 @@ public:
 	// short key to each of watches_max watches of five hundred clients.
 	static constexpr std::size_t turn_bytes_max = 4 << 20;
 
-	Watches(async::Loop& loop, Store& store) : loop_(loop) { store.observe(*this); }
+	Watches(async::Loop& loop, Store& store) : loop_(loop), store_(store) { store.observe(*this); }
 	Watches(const Watches&) = delete;
 	Watches& operator=(const Watches&) = delete;
 
@@ -70,6 +70,7 @@ private:
 	void turn_ends() override { turn_bytes_ = 0; }
 
 	async::Loop& loop_;
+	Store& store_;
 	WatchIndex index_;  // those that have lapsed are paused
 	std::size_t turn_bytes_ = 0;  // the bytes of the events of this turn
 	std::size_t size_ = 0, bytes_ = 0;
@@ -87,8 +88,9 @@ public:
 	WatchesOfClient(const WatchesOfClient&) = delete;
 	WatchesOfClient& operator=(const WatchesOfClient&) = delete;
 
-	// Begins a watch, whose first event leaves at once. Returns false if there is a watch with this
-	// number, or there are watches_max of them.
+	// Begins a watch, whose first event leaves at once: look_again, or refused if the store has no
+	// room for the watch. Returns false if there is a watch with this number, or there are
+	// watches_max of them.
 	bool begin(std::uint32_t number, std::string_view text, Scope scope);
 	// Ends it; a number without a watch is allowed.
 	void end(std::uint32_t number);
@@ -104,9 +106,10 @@ private:
 		bool lapsed = false;
 	};
 
-	static std::size_t bytes_of(const Watch& watch);
+	static std::size_t bytes_of(std::size_t text_length);
 	void greet(Watch& watch) { send(watch, EventKind::look_again, {}, 0); }
 	void send(Watch& watch, EventKind kind, std::string_view key, std::uint64_t version);
+	void put(std::uint32_t number, EventKind kind, std::string_view key, std::uint64_t version);
 	Running wake_lapsed();
 
 	Watches& all_;

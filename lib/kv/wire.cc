@@ -34,8 +34,8 @@ bool is_possible(const Request& watch) {
 }
 
 bool is_possible(const AnswerHeader& event) {
-	if (event.event == EventKind::none || event.event > EventKind::look_again) return false;
-	const bool has_key = event.event != EventKind::look_again;
+	if (event.event == EventKind::none || event.event > EventKind::refused) return false;
+	const bool has_key = event.event < EventKind::look_again;
 	return event.versioned == 1 && (event.value_length > 0) == has_key && event.value_length <= key_max;
 }
 

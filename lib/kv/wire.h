@@ -214,6 +214,7 @@ enum class EventKind : std::uint8_t {
 	// No key: the watch has just begun, or events of it were dropped. A client that now looks at
 	// the keys sees all changes before this event; each later one has an event.
 	look_again = 5,
+	refused = 6,  // no key: the server has no memory for the watch, which has ended
 };
 
 // The shape of the area that is published for one-sided GETs (index_format.h).
@@ -231,6 +232,7 @@ constexpr std::string_view word_of(EventKind kind) {
 		case EventKind::removed: return "deleted";
 		case EventKind::expired: return "expired";
 		case EventKind::evicted: return "evicted";
+		case EventKind::refused: return "refused";
 		case EventKind::none:
 		case EventKind::look_again: break;
 	}

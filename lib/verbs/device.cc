@@ -24,15 +24,6 @@ constexpr const char* no_device =
 	"no RDMA device: run under 'verbena run -- PROGRAM' for a software one ('verbena doctor' says what stands in the "
 	"way)";
 
-// Our NIC's devices are known by their names. A kernel device is software if the kernel lists it
-// among the virtual ones, as rxe and siw.
-bool is_software(const std::string& name) {
-	if (name.starts_with("vb_")) return true;
-	std::error_code error;
-	const auto path = std::filesystem::canonical("/sys/class/infiniband/" + name, error);
-	return !error && path.string().find("/virtual/") != std::string::npos;
-}
-
 PortInfo describe_port(ibv_context* context, std::uint8_t number) {
 	PortInfo info{.number = number};
 	ibv_port_attr port{};
@@ -90,6 +81,14 @@ std::string reason_for(const Candidate& best, const DeviceRequest& wish) {
 }
 
 }  // namespace
+
+// The kernel lists rxe and siw among its virtual devices.
+bool is_software(const std::string& device) {
+	if (device.starts_with("vb_")) return true;
+	std::error_code error;
+	const auto path = std::filesystem::canonical("/sys/class/infiniband/" + device, error);
+	return !error && path.string().find("/virtual/") != std::string::npos;
+}
 
 std::expected<std::vector<DeviceInfo>, std::string> list_devices() {
 	const DeviceList list;

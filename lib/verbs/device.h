@@ -57,7 +57,7 @@ struct PortInfo {
 
 struct DeviceInfo {
 	std::string name;
-	bool software = false;  // Verbena, rxe, siw: no hardware behind it
+	bool software = false;  // is_software()
 	std::string problem;    // why it could not be opened or queried; else empty
 	std::vector<PortInfo> ports;
 };
@@ -79,6 +79,9 @@ struct Choice {
 	ibv_gid gid{};
 	std::string why;  // a few words for the user
 };
+
+// Whether no hardware is behind the device of this name: Verbena, rxe, siw.
+bool is_software(const std::string& device);
 
 // Describes all devices; opens each of them for a moment. The error says that there is no device,
 // and what to do.

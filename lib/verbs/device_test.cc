@@ -79,6 +79,12 @@ TEST(DeviceChoice, AMistakeIsNamedWithTheWayOut) {
 	EXPECT_NE(choose(down, {}).error().find("ACTIVE"), std::string::npos);
 }
 
+// performance_test called rxe0 hardware. tests/interop has the kernel's devices.
+TEST(DeviceKind, OursAreSoftwareAndThoseThatTheKernelDoesNotListAreNot) {
+	EXPECT_TRUE(is_software("vb_lo"));
+	EXPECT_FALSE(is_software("mlx9_0"));
+}
+
 TEST(DeviceRate, IsLanesTimesSpeed) {
 	ibv_port_attr port{};
 	port.active_width = 2;

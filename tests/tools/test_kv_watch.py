@@ -167,6 +167,19 @@ def test_an_evicted_key_has_an_event(programs: Programs) -> None:
     assert [each[0] for each in words] == ["set", "evicted"] and words[0][1:] == words[1][1:], watcher.out
 
 
+def test_a_server_that_is_full_refuses_a_watch_with_a_sentence(programs: Programs) -> None:
+    _, where = serve(programs, "--memory", "64M")
+    assert client(programs, where, *(f"SET {i} {'v' * 60_000}" for i in range(1300))).status == 1
+    assert client(programs, where, *(f"SET small{i} {'v' * 500}" for i in range(200))).status == 1
+    ran = client(programs, where, "WATCH config")
+    assert ran.status == 1
+    assert "the store is full" in ran.err
+    assert client(programs, where, "DEL 0").status == 0
+    watcher = watch(programs, where, "WATCH config")
+    assert client(programs, where, "SET config 1").status == 0
+    until_lines(watcher, 2)
+
+
 def test_a_key_that_moves_to_another_member_has_an_event(programs: Programs, etcd: str) -> None:
     first = join(programs, etcd)
     until_all_slots_have_owners(programs, [first])

@@ -273,7 +273,8 @@ VERBENA_KV_API int kv_watch(
  * for this watcher. One thread at a time may use a watcher. Waits until there is one, or until
  * timeout_ms has passed (then *count is 0); 0: does not wait; negative: no limit. Up to 4096 events
  * wait for this call. They arrive during calls of the handle; kv_fd() is readable when one may have
- * come. Returns KV_UNSUPPORTED if a server is too old. */
+ * come. Returns KV_UNSUPPORTED if a server is too old, and KV_FULL if one has no memory left for
+ * the watch, also in each later call. */
 VERBENA_KV_API int kv_next_events(
 	struct kv_watcher* watcher, const struct kv_event** events, size_t* count, int timeout_ms);
 /* Ends the watching, and frees the watcher and its events, as kv_close() does. */
