@@ -5,7 +5,8 @@
 stranger.py squat UID | flood [NAME] | bind NAME | hold NAME
 
 squat UID   binds every plain name of blocks of the user UID, and then every name of the NIC that it
-            sees in /proc/net/unix, as soon as it is free. Prints `squatted` after the first part.
+            sees in /proc/net/unix, as soon as it is free. Prints `squatted` after the first part,
+            and then `saw NAME` for each name.
 flood       connects without end to every name of the NIC that it sees in /proc/net/unix; with NAME,
             to a socket of its own of this name. Prints `floods` after the first connection.
 bind NAME   listens at a name. Prints `bound`.
@@ -58,7 +59,9 @@ def squat(user: str) -> None:
     print("squatted", len(held), flush=True)
     seen: set[str] = set()
     while not told_to_end():
-        seen |= names()
+        for name in names() - seen - held.keys():
+            seen.add(name)
+            print("saw", name, flush=True)
         for name in seen - held.keys():
             take(name, held)
 

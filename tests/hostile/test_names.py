@@ -60,8 +60,10 @@ def serve_once(users: Users, squatter: Program, before: list[str]) -> None:
     server = users.on_nic(ALICE, "rping", "-s", *RPING, before=before)
     # One of its port, one of its block of numbers.
     wait_until(lambda: len(keyed_names(users, server)) == 2, "the server has names", server)
-    client = users.on_nic(ALICE, "rping", "-c", *RPING, before=before)
     names = keyed_names(users, server)
+    # Its names must not be gone before a busy machine lets the stranger look for them.
+    wait_until(lambda: all(f"saw {name[1:]}\n" in squatter.output for name in names), "they are seen", squatter)
+    client = users.on_nic(ALICE, "rping", "-c", *RPING, before=before)
     client.finish()
     server.finish()
     wait_until(lambda: keyed_names(users, squatter) >= names, "they are taken", squatter)
