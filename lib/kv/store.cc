@@ -132,7 +132,7 @@ Value Store::make(std::string_view key, std::size_t size, Life life) {
 	const std::uint64_t hash = hash_of(key);
 	std::optional<std::size_t> credit = credit_for(key, hash, cost);
 	// For a version that can never fit, nothing is evicted.
-	if (!credit && eviction_ && cost + overhead() + Eviction::bytes_more <= options_.memory_max) {
+	if (!credit && fits_after_evictions(cost)) {
 		while (!credit && evict_one()) credit = credit_for(key, hash, cost);
 		refused_for_now_ = true;
 	}

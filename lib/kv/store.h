@@ -210,6 +210,10 @@ private:
 	bool fits(std::size_t bytes) const {
 		return used_ - credit_ + overhead() + bytes + (eviction_ ? Eviction::bytes_more : 0) <= options_.memory_max;
 	}
+	// Whether this number of bytes would fit if all keys were evicted.
+	bool fits_after_evictions(std::size_t bytes) const {
+		return eviction_ && bytes + overhead() + Eviction::bytes_more <= options_.memory_max;
+	}
 	const Change* newest_change(std::string_view key, std::uint64_t hash) const;
 	std::size_t newest_cost(std::string_view key, std::uint64_t hash);
 	std::optional<std::size_t> credit_for(std::string_view key, std::uint64_t hash, std::size_t cost);

@@ -42,8 +42,10 @@ Store::Facts Store::facts_of(Eviction::Entry& entry) {
 }
 
 bool Store::charge_more(std::size_t bytes) {
+	// For what can never fit, nothing is evicted.
+	const bool evicts = fits_after_evictions(bytes);
 	while (!fits(bytes))
-		if (!eviction_ || !evict_one()) {
+		if (!evicts || !evict_one()) {
 			++counters_.refused;
 			return false;
 		}

@@ -303,6 +303,17 @@ TEST_F(WatchTest, ACacheThatIsFullEvictsKeysForAWatch) {
 	EXPECT_GT(store_->counters().evicted, evicted);
 }
 
+TEST_F(WatchTest, ACacheWhoseClientsHoldItsMemoryEvictsNothingForAWatchThatHasNoRoom) {
+	open({.memory_max = 1 << 20, .evict = true}, {});
+	for (int i = 0; i < 100; ++i) set("key " + std::to_string(i));
+	store_->charge(1 << 20);
+	Sink sink;
+	connect().watch(1, "key", Scope::prefix, sink);
+	loop_.run_until([&] { return sink.error.has_value(); });
+	EXPECT_EQ(sink.error, Error::full);
+	EXPECT_EQ(store_->size(), 100u);
+}
+
 TEST_F(WatchTest, AClientThatBreaksTheRulesLosesItsConnection) {
 	std::vector<std::byte> records;
 	for (std::uint32_t i = 0; i < watches_max + 1; ++i)

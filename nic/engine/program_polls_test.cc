@@ -22,8 +22,8 @@ TEST(ProgramPolls, APassBetweenTwoRoundsIsThePrograms) {
 	EXPECT_FALSE(polls.polls_now());
 }
 
-// Two processes that exchanged 64 KiB at window 16 did a third less: the progress thread drove as
-// long as there was work, and the program's thread missed every pass.
+// A store lost two fifths of its GETs of 64 KiB at window 16: the progress thread drove as long as
+// there was work, and the program's thread missed every pass.
 TEST(ProgramPolls, APollThatMissesThePassOfTheProgressThreadIsAPoll) {
 	ProgramPolls polls;
 	polls.begin_round(0);
