@@ -3,6 +3,7 @@
 
 import asyncio
 import ctypes
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
@@ -74,6 +75,33 @@ class _Request:
             self.done.set_result(_Outcome(op.result == Result.MISSING, value, op.version, keys))
         else:
             self.done.set_exception(KvError(op.result, library().kv_strerror(op.result).decode()))
+
+
+class _Opening:
+    """A handle that a thread opens. The task that waits for it may be cancelled before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._handle: int | None = None
+        self._is_unwanted = False
+
+    def open(self, servers: str, settings: Settings) -> int:
+        """Connect; called in the thread."""
+        handle = open_handle(servers, settings)
+        with self._lock:
+            self._handle = handle
+            is_unwanted = self._is_unwanted
+        if is_unwanted:
+            library().kv_close(handle)
+        return handle
+
+    def cancel(self) -> None:
+        """Close the handle that is open, or will be."""
+        with self._lock:
+            self._is_unwanted = True
+            handle = self._handle
+        if handle is not None:
+            library().kv_close(handle)
 
 
 class AsyncStore:
@@ -178,10 +206,13 @@ class AsyncStore:
     async def _connect(self) -> None:
         self._is_begun = True
         self._loop = asyncio.get_running_loop()
+        opening = _Opening()
         try:
-            handle = await asyncio.to_thread(open_handle, self._servers, self._settings)
-        except BaseException:
+            handle = await asyncio.to_thread(opening.open, self._servers, self._settings)
+        except BaseException as error:
             self._is_begun = False
+            if isinstance(error, asyncio.CancelledError):
+                opening.cancel()
             raise
         self._descriptor: int = self._library.kv_fd(handle)
         if self._descriptor < 0:

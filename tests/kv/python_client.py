@@ -3,6 +3,7 @@
 
 import asyncio
 import gc
+import os
 import sys
 import threading
 from typing import Any
@@ -166,6 +167,21 @@ async def connected_late() -> None:
                 assert str(error)
 
 
+async def cancelled_while_it_connects() -> None:
+    opening = asyncio.create_task(AsyncStore.open(SERVER, ALONE))
+    await asyncio.sleep(0)  # the task begins
+    opening.cancel()
+    assert (await asyncio.gather(opening, return_exceptions=True))[0].__class__ is asyncio.CancelledError
+
+
+def a_store_that_no_task_waits_for_is_closed() -> None:
+    """Its descriptors and its connection stayed open until the program ended."""
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        asyncio.run(cancelled_while_it_connects())  # which waits for the thread that connects
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 async def asynchronous() -> None:
     async with await AsyncStore.open(SERVER, ALONE) as store:
         keys = [f"async {i}" for i in range(10_000)]  # more than are under way at once
@@ -254,5 +270,6 @@ a_value_outlives_its_store_and_its_first_view()
 assert code_of(Store, "127.0.0.1:1") == Result.UNREACHABLE
 assert code_of(Store, SERVER, Settings(transport="pigeon")) == Result.INVALID
 asyncio.run(connected_late())
+a_store_that_no_task_waits_for_is_closed()
 asyncio.run(asynchronous())
 print("all good")
