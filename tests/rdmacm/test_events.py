@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events that a program on rdma_cm gets in each scenario (events.c) are those of a kernel's
+"""The events that a program on rdma_cm gets in each scenario (events/) are those of a kernel's
 device.
 
 KERNEL has the output of the same program on Soft-RoCE of Linux 6.1 (tests/interop/rxe-vm, server
@@ -159,9 +159,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     made = tmp_path_factory.mktemp("rdmacm") / "events"
     flags = ["-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run(
-        ["cc", *flags, Path(__file__).with_name("events.c"), "-o", made, "-lrdmacm", "-libverbs"], check=True
-    )
+    sources = sorted(Path(__file__).with_name("events").glob("*.c"))
+    subprocess.run(["cc", *flags, *sources, "-o", made, "-lrdmacm", "-libverbs"], check=True)
     return made
 
 
