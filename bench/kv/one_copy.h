@@ -12,8 +12,10 @@ namespace verbena::kvbench {
 // Values that are shorter than this are not measured: other costs are larger than their copy.
 constexpr std::uint32_t copied_size_min = 64 * 1024;
 
-// Copies as many different values as the cell has under way, again and again, from blocks of their
-// own to blocks of their own. Returns bytes for each second; 0: not measured.
+// Copies as many different values as the cell has under way, again and again, from memory of their
+// own to places of their own. A SET has one more place, because the old value stays until the new
+// one is whole: with one value, the copies go to two places in turn. Returns bytes for each second;
+// 0: not measured.
 double bytes_copied_per_second(const Cell& cell);
 
 }  // namespace verbena::kvbench
