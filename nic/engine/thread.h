@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "nic/engine/last_thread.h"
 
 namespace verbena::engine {
 
@@ -58,6 +59,7 @@ template <class Body> std::expected<Thread, int> Thread::start(const char* name,
 	};
 	std::unique_ptr<Start> start(new (std::nothrow) Start{name, std::forward<Body>(body)});
 	if (!start) return std::unexpected(ENOMEM);
+	watch_main_thread();
 	sigset_t all;
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
@@ -70,6 +72,7 @@ template <class Body> std::expected<Thread, int> Thread::start(const char* name,
 	if (error == 0) {
 		const auto run = [](void* argument) -> void* {
 			const std::unique_ptr<Start> mine(static_cast<Start*>(argument));
+			const OwnThread own;
 			prctl(PR_SET_NAME, mine->name);
 			mine->body();
 			return nullptr;

@@ -62,3 +62,19 @@ def test_an_acknowledgement_that_waits_leaves_before_its_queue_pair_ends(
         assert a.poll(1).counts == {"SUCCESS": 1}
         b.read_answer()
         b.read_answer()
+
+
+def test_a_process_ends_with_its_last_thread_though_the_main_one_has_left(tmp_path: Path) -> None:
+    """The C library counts the NIC's threads, and waited for them for ever."""
+    source = Path(__file__).with_name("main_thread_leaves.cc")
+    program = build(source, tmp_path / "leaves", "-pthread", "-Wno-missing-field-initializers")
+    done = subprocess.run(
+        [program],
+        env=os.environ | {"VERBENA_DEVICES": DEVICE, "LD_PRELOAD": str(NIC)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    said = ["the main thread's value ends", "the last thread ends", "the process ends"]
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, said, ""), done
