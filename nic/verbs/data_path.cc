@@ -2,6 +2,7 @@
 // Posting and polling: the functions that a program calls for each message. They allocate nothing,
 // take the queue's lock, and only try the engine's. They make no system call of their own, except
 // that a poller whose queue stays empty yields the processor.
+#include <algorithm>
 #include <cerrno>
 #include <sched.h>
 
@@ -120,13 +121,13 @@ int fill_receives(queues::ReceiveQueue& queue, ibv_recv_wr* wr, ibv_recv_wr** ba
 			*bad = wr;
 			break;
 		}
-		std::uint32_t length = 0;
+		std::uint64_t length = 0;
 		for (int i = 0; i < wr->num_sge; ++i) {
 			wqe->segments()[i] = {wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey};
 			length += wr->sg_list[i].length;
 		}
 		wqe->wr_id = wr->wr_id;
-		wqe->length = length;
+		wqe->length = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, UINT32_MAX));
 		wqe->segment_count = static_cast<std::uint32_t>(wr->num_sge);
 	}
 	queue.commit(count);

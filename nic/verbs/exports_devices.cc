@@ -56,7 +56,7 @@ ibv_device** ibv_get_device_list(int* num_devices) {
 	if (num_devices) *num_devices = 0;
 
 	ibv_device** real_list = list_real_devices();
-	std::span<ibv_device* const> our_list;
+	std::vector<ibv_device*> our_list;
 	void* const caller = __builtin_return_address(0);
 	const bool listed = verbena::engine::bounded(
 		"ibv_get_device_list",

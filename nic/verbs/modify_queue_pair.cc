@@ -48,6 +48,18 @@ bool path_mtu_allowed(const engine::Interface& interface, const ibv_qp_attr& a, 
 		((mask & IBV_QP_AV) && is_local_address(a.ah_attr.grh.dgid.raw));
 }
 
+// Checks the address `name`. Returns 0, or EINVAL and names the value.
+int check_address(const engine::Interface& interface, const char* name, const ibv_ah_attr& address) {
+	if (!address.is_global)
+		return log::refuse(EINVAL, "ibv_modify_qp: %s.is_global is 0, but a RoCE address needs a GID", name);
+	if (address.port_num != 1)
+		return log::refuse(EINVAL, "ibv_modify_qp: %s.port_num %u is not 1", name, address.port_num);
+	if (!engine::gid_at(interface.gids, address.grh.sgid_index))
+		return log::refuse(EINVAL, "ibv_modify_qp: %s: sgid_index %d is not that of a GID of the device", name,
+			address.grh.sgid_index);
+	return 0;
+}
+
 // Checks the values of the attributes in `mask`; the adapter checks which attributes the transition
 // allows. Returns 0, or EINVAL and names the value.
 int check_values(const engine::Interface& interface, const ibv_qp_attr& a, int mask) {
@@ -63,13 +75,13 @@ int check_values(const engine::Interface& interface, const ibv_qp_attr& a, int m
 			"ibv_modify_qp: path_mtu %d (%u bytes) is not in 1 to the port's active_mtu, %u bytes",
 			static_cast<int>(a.path_mtu), 128u << (a.path_mtu & 7),
 			static_cast<unsigned>(engine::active_mtu(interface.mtu)));
-	if (mask & IBV_QP_AV) {
-		if (!a.ah_attr.is_global)
-			return log::refuse(EINVAL, "ibv_modify_qp: ah_attr.is_global is 0, but a RoCE address needs a GID");
-		if (a.ah_attr.port_num != 1) return wrong("ah_attr.port_num", a.ah_attr.port_num, 1, 1);
-		if (!engine::gid_at(interface.gids, a.ah_attr.grh.sgid_index))
-			return log::refuse(
-				EINVAL, "ibv_modify_qp: sgid_index %d is not that of a GID of the device", a.ah_attr.grh.sgid_index);
+	if (mask & IBV_QP_AV)
+		if (const int error = check_address(interface, "ah_attr", a.ah_attr)) return error;
+	if (mask & IBV_QP_ALT_PATH) {
+		if (const int error = check_address(interface, "alt_ah_attr", a.alt_ah_attr)) return error;
+		if (a.alt_port_num != 1) return wrong("alt_port_num", a.alt_port_num, 1, 1);
+		if (a.alt_pkey_index != 0) return wrong("alt_pkey_index", a.alt_pkey_index, 0, 0);
+		if (a.alt_timeout > 31) return wrong("alt_timeout", a.alt_timeout, 0, 31);
 	}
 	const profile::Limits& most = device_limits();
 	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a.max_rd_atomic > most.max_qp_init_rd_atom)
@@ -112,10 +124,15 @@ void remember(ibv_qp_attr& known, const ibv_qp_attr& a, int mask) {
 	keep(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
 	keep(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
 	keep(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_ah_attr);
+	keep(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_pkey_index);
+	keep(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_port_num);
+	keep(IBV_QP_ALT_PATH, &ibv_qp_attr::alt_timeout);
 	keep(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
 	keep(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
 	keep(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
 	keep(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
+	known.rq_psn &= 0xffffff;
+	known.sq_psn &= 0xffffff;
 }
 
 }  // namespace

@@ -321,12 +321,10 @@ void remove_context(SoftContext& context) {
 	process().contexts.erase(&context);
 }
 
-std::span<ibv_device* const> our_devices() {
-	thread_local std::vector<ibv_device*> mine;
+std::vector<ibv_device*> our_devices() {
 	const std::lock_guard lock(process().mutex);
 	read_interfaces();
-	mine = process().devices.list();
-	return mine;
+	return process().devices.list();
 }
 
 const char* get_device_name(ibv_device* device) { return device->name; }

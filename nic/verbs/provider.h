@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <span>
 #include <sys/types.h>
+#include <vector>
 
 #include <infiniband/verbs.h>
 
@@ -49,8 +50,8 @@ inline bool is_ours(const ibv_device* device) {
 inline bool is_ours(const ibv_context* context) { return is_ours(context->device); }
 
 // Reads the interfaces again and returns our devices. The pointers stay valid for the life of the
-// process, so a device outlives its list; the span is valid until the calling thread's next call.
-std::span<ibv_device* const> our_devices();
+// process, so a device outlives its list.
+std::vector<ibv_device*> our_devices();
 
 // Devices
 const char* get_device_name(ibv_device* device);

@@ -4,6 +4,7 @@
 // The questions are about verbs that once answered wrongly; test_answers.py has the right answers.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
 #include <iostream>
@@ -129,6 +130,75 @@ void query_qp() {
 	print("state_after_a_query_of_the_state", qp->state);
 }
 
+void alternate_path() {
+	ibv_qp* qp = looped();
+	ibv_qp_init_attr init;
+	ibv_qp_attr a;
+	demand(!ibv_query_qp(qp, &a, IBV_QP_AV, &init), "query_qp");
+	a.alt_ah_attr = a.ah_attr;
+	a.alt_pkey_index = 0;
+	a.alt_port_num = 1;
+	a.alt_timeout = 9;
+	demand(!ibv_modify_qp(qp, &a, IBV_QP_ALT_PATH), "alternate path");
+	ibv_qp_attr seen{};
+	demand(!ibv_query_qp(qp, &seen, IBV_QP_ALT_PATH, &init), "query_qp");
+	print("alt_port_num", seen.alt_port_num);
+	print("alt_timeout", seen.alt_timeout);
+	a.alt_port_num = 9;
+	print("wrong_port", ibv_modify_qp(qp, &a, IBV_QP_ALT_PATH));
+	a.alt_port_num = 1;
+	a.alt_timeout = 99;
+	print("wrong_timeout", ibv_modify_qp(qp, &a, IBV_QP_ALT_PATH));
+	a.alt_timeout = 9;
+	a.alt_ah_attr.grh.sgid_index = 200;
+	print("wrong_gid", ibv_modify_qp(qp, &a, IBV_QP_ALT_PATH));
+}
+
+void packet_numbers() {
+	ibv_qp* qp = create_qp(pd, {.send_cq = cq, .recv_cq = cq, .cap = {1, 1, 1, 1, 0}});
+	connect(qp, qp->qp_num, 0x1000000 + 5);
+	ibv_qp_attr a;
+	ibv_qp_init_attr init;
+	demand(!ibv_query_qp(qp, &a, IBV_QP_RQ_PSN | IBV_QP_SQ_PSN, &init), "query_qp");
+	print("received", a.rq_psn);
+	print("sent", a.sq_psn);
+}
+
+// A message into a receive of two segments of 2 GiB.
+void long_receive() {
+	constexpr std::uint32_t half = 1u << 31;
+	void* place = mmap(nullptr, half, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	demand(place != MAP_FAILED, "mmap");
+	ibv_mr* whole = ibv_reg_mr(pd, place, half, IBV_ACCESS_LOCAL_WRITE);
+	demand(whole, "reg_mr");
+	ibv_qp* qp = create_qp(pd, {.send_cq = cq, .recv_cq = cq, .cap = {1, 1, 1, 2, 0}});
+	connect(qp, qp->qp_num);
+	ibv_sge halves[2] = {{reinterpret_cast<std::uint64_t>(place), half, whole->lkey}, {}};
+	halves[1] = halves[0];
+	ibv_recv_wr wr{.sg_list = halves, .num_sge = 2}, *bad;
+	demand(!ibv_post_recv(qp, &wr, &bad), "post_recv");
+	post_send(qp, IBV_SEND_SIGNALED);
+	ibv_wc wc;
+	for (int n = 0; n < 2;) {
+		const int taken = ibv_poll_cq(cq, 1, &wc);
+		if (taken) print(wc.opcode & IBV_WC_RECV ? "receive" : "send", wc.status);
+		n += taken;
+	}
+}
+
+// A handler of atexit(3) runs after the destructors of the main thread's own objects.
+void at_exit() {
+	std::atexit([] {
+		int count = 0;
+		ibv_device** devices = ibv_get_device_list(&count);
+		demand(devices, "get_device_list");
+		print("devices", count);
+		print("name_is_right", std::string("vb_lo") == ibv_get_device_name(devices[0]));
+		std::cout.flush();
+	});
+	std::exit(0);
+}
+
 void buffers() {
 	ibv_buf* handle = nullptr;
 	char* memory = static_cast<char*>(ibv_alloc_buf(pd, 8192, &handle));
@@ -239,6 +309,10 @@ int main(int argc, char** argv) {
 	const std::string question = argv[1];
 	if (question == "arming") arming();
 	else if (question == "query_qp") query_qp();
+	else if (question == "alternate_path") alternate_path();
+	else if (question == "packet_numbers") packet_numbers();
+	else if (question == "long_receive") long_receive();
+	else if (question == "at_exit") at_exit();
 	else if (question == "buffers") buffers();
 	else if (question == "device") device();
 	else if (question == "parent_domains") parent_domains();

@@ -60,6 +60,30 @@ def test_query_qp_writes_the_public_state_only_if_asked_for_it(program: Path) ->
     }
 
 
+def test_query_qp_returns_the_whole_alternate_path_and_a_wrong_one_is_refused(program: Path) -> None:
+    assert ask(program, "alternate_path") == {
+        "alt_port_num": 1,
+        "alt_timeout": 9,
+        "wrong_port": errno.EINVAL,
+        "wrong_timeout": errno.EINVAL,
+        "wrong_gid": errno.EINVAL,
+    }
+
+
+def test_query_qp_returns_packet_numbers_of_24_bits(program: Path) -> None:
+    assert ask(program, "packet_numbers") == {"received": 5, "sent": 5}
+
+
+def test_a_receive_of_4_gib_in_two_segments_has_room_for_a_message(program: Path) -> None:
+    """The sum of the lengths wrapped to 0, and both ends got an error."""
+    assert ask(program, "long_receive") == {"receive": SUCCESS, "send": SUCCESS}
+
+
+def test_a_device_list_of_an_exit_handler_is_no_freed_memory(program: Path) -> None:
+    """The list was made from an object of the main thread, which ends before exit handlers run."""
+    assert ask(program, "at_exit") == {"devices": 1, "name_is_right": 1}
+
+
 def test_buffers_of_rdma_core_65_are_ordinary_memory(program: Path) -> None:
     assert ask(program, "buffers") == {
         "allocated": 1,

@@ -41,11 +41,12 @@ inline ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr init) {
 }
 
 // Connects it with the queue pair `destination` of this host.
-inline void connect(ibv_qp* qp, std::uint32_t destination) {
+inline void connect(ibv_qp* qp, std::uint32_t destination, std::uint32_t first_psn = 0) {
 	ibv_gid gid;
 	demand(!ibv_query_gid(qp->context, 1, 0, &gid), "query_gid");
 	ibv_qp_attr a{.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = destination};
 	a.ah_attr = {.grh = {.dgid = gid, .hop_limit = 1}, .is_global = 1, .port_num = 1};
+	a.rq_psn = a.sq_psn = first_psn;
 	a.max_dest_rd_atomic = a.min_rnr_timer = 1;
 	const int path = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	demand(!ibv_modify_qp(qp, &a, path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "to rtr");
