@@ -14,6 +14,9 @@ namespace {
 // A wait that lasts longer is worth a look.
 constexpr Nanoseconds patience = 2'000'000'000;
 
+// `since` may be later than `now`: another thread has read the clock after this one.
+bool is_patience_over(Nanoseconds since, Nanoseconds now) { return now >= since + patience; }
+
 }  // namespace
 
 bool Sleeper::is_there() const { return access(text("/proc/self/task/%d", thread).c_str(), F_OK) == 0; }
@@ -100,7 +103,7 @@ void Book::look(Nanoseconds now) {
 	const std::lock_guard lock(mutex_);
 	for (auto each = destroyers_.begin(); each != destroyers_.end();) {
 		const Destroyer& destroyer = each->second;
-		if (now - destroyer.since < patience) {
+		if (!is_patience_over(destroyer.since, now)) {
 			++each;
 			continue;
 		}
@@ -113,7 +116,7 @@ void Book::look(Nanoseconds now) {
 		each = destroyers_.erase(each);
 	}
 	for (auto& [key, sleeper] : sleepers_) {
-		if (sleeper.reported || now - sleeper.since < patience || !sleeper.is_there()) continue;
+		if (sleeper.reported || !is_patience_over(sleeper.since, now) || !sleeper.is_there()) continue;
 		bool any = false, armed = false;
 		for (const auto& [handle, cq] : completion_queues_) {
 			if (cq.channel != key.first) continue;
@@ -126,7 +129,7 @@ void Book::look(Nanoseconds now) {
 			"the program waits for an event, and no completion queue of the channel is armed");
 	}
 	for (auto& [handle, cq] : completion_queues_) {
-		if (cq.empty_since == 0 || now - cq.empty_since < patience) continue;
+		if (cq.empty_since == 0 || !is_patience_over(cq.empty_since, now)) continue;
 		// A queue into which a request can complete may be empty for as long as the peer likes.
 		if (cq.open != 0) continue;
 		for (auto& [other, qp] : queue_pairs_) {

@@ -107,5 +107,33 @@ TEST_F(FlagTest, TheDataMayHaveGoneWithItsQueuePair) {
 	EXPECT_EQ(found(), "");
 }
 
+// One queue pair whose requests all use the same memory.
+class ForwardTest : public FlagTest {
+protected:
+	void post_to(SendOpcode opcode, std::uint8_t flags = queues::send_signaled) {
+		const Segment segment{reinterpret_cast<std::uint64_t>(memory.data()), 64, 7};
+		const SendFacts facts{.wr_id = ++posts, .segments = {&segment, 1}, .opcode = opcode, .flags = flags};
+		book.sends_posted(&data_qp, {&facts, 1}, {.site = 1, .thread = pthread_self()});
+	}
+};
+
+TEST_F(ForwardTest, AFencedWriteMayForwardTheResultOfARead) {
+	post_to(SendOpcode::rdma_read);
+	post_to(SendOpcode::rdma_write, queues::send_signaled | queues::send_fence);
+	memory[0] ^= 1;  // as the device does
+	poll(0x10, 1);
+	poll(0x10, 2);
+	EXPECT_EQ(found(), "");
+}
+
+TEST_F(ForwardTest, AReadMayReplaceWhatAnEarlierSendHasSent) {
+	post_to(SendOpcode::send);
+	post_to(SendOpcode::rdma_read);
+	memory[0] ^= 1;  // as the device does
+	poll(0x10, 1);
+	poll(0x10, 2);
+	EXPECT_EQ(found(), "");
+}
+
 }  // namespace
 }  // namespace verbena::rules

@@ -19,15 +19,6 @@ using queues::Segment;
 constexpr std::uint32_t grh_bytes = 40;
 
 // The calling thread's stack: [lowest, highest).
-std::pair<std::uintptr_t, std::uintptr_t> stack_of_thread() {
-	pthread_attr_t attributes;
-	void* begin = nullptr;
-	std::size_t size = 0;
-	if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
-	pthread_attr_getstack(&attributes, &begin, &size);
-	pthread_attr_destroy(&attributes);
-	return {reinterpret_cast<std::uintptr_t>(begin), reinterpret_cast<std::uintptr_t>(begin) + size};
-}
 
 }  // namespace
 

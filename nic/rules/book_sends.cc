@@ -21,6 +21,13 @@ bool is_one_aligned_word(const std::vector<Segment>& segments) {
 	return segments.size() == 1 && segments[0].length <= 8 && segments[0].address % 8 == 0;
 }
 
+// Whether an open READ or atomic will put its result into this memory. A fenced SEND may forward
+// it.
+bool reads_into(const QueuePair& qp, const std::vector<Segment>& segments) {
+	return std::ranges::any_of(
+		qp.sends, [&](const OpenSend& each) { return each.reads() && share_bytes(each.segments, segments); });
+}
+
 // A post that found no place in the send queue.
 GivenUp given_up(const QueuePair& qp, const std::string& request, std::uint32_t unpolled, Site site) {
 	std::string what = text(
@@ -133,7 +140,8 @@ void Book::sends_posted(Handle handle, std::span<const SendFacts> requests, cons
 		if (!is_inline) check_mappings(next.segments, request_name(next.opcode, next.wr_id) + " uses");
 		// A datagram is sent once, so a program may take the peer's answer as the end of an
 		// unsignaled one.
-		if (!is_inline && !next.reads() && (next.signaled || qp->facts.type != IBV_QPT_UD))
+		if (!is_inline && !next.reads() && (next.signaled || qp->facts.type != IBV_QPT_UD) &&
+			!reads_into(*qp, next.segments))
 			next.digest = digest_of(next.segments);
 		if (next.digest && !is_one_aligned_word(next.segments))
 			next.use = watch(DeviceThreads::Access::reads, next.segments, caller.site);
@@ -145,6 +153,8 @@ void Book::sends_posted(Handle handle, std::span<const SendFacts> requests, cons
 			lend(next.segments);
 			next.use = watch(DeviceThreads::Access::writes, next.segments, caller.site);
 			forget_digests(next.segments);
+			for (OpenSend& earlier : qp->sends)
+				if (share_bytes(earlier.segments, next.segments)) earlier.digest.reset();
 		}
 		qp->sends.push_back(std::move(next));
 	}
@@ -164,6 +174,7 @@ void Book::send_refused(Handle handle, const SendFacts& facts, int error, std::u
 	const std::lock_guard lock(mutex_);
 	QueuePair* const qp = find_queue_pair(handle);
 	if (!qp) return;
+	note_activity(*qp);
 	const std::string name = request_name(facts.opcode, facts.wr_id);
 	std::uint64_t length = 0;
 	for (const Segment& segment : facts.segments) length += segment.length;

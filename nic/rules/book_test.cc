@@ -170,6 +170,15 @@ TEST_F(BookTest, AWaitWithoutArmingIsFoundAfterTwoSeconds) {
 	EXPECT_THAT(found(), HasSubstr("notify-not-armed"));
 }
 
+TEST_F(BookTest, AClockThatWasReadBeforeTheLastPollShowsNoLongWait) {
+	book.send_refused(&qp, {.wr_id = 5}, EINVAL, 0, 9);
+	book.polled(&cq, {}, {}, {}, 5 * second);
+	book.look(5 * second - 1);
+	EXPECT_EQ(found(), "");
+	book.look(7 * second);
+	EXPECT_THAT(found(), HasSubstr("post-error-ignored"));
+}
+
 TEST_F(BookTest, AnObjectMadeAtTheAddressOfADestroyedOneIsAnotherOne) {
 	book.made(Kind::mr, &mr, {}, 1);
 	book.registered(&mr, {.lkey = 9, .begin = 1, .length = 1}, 1);

@@ -2,7 +2,10 @@
 #include "nic/rules/call_site.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unwind.h>
+
+#include <algorithm>
 
 namespace verbena::rules {
 namespace {
@@ -22,6 +25,7 @@ bool is_ours(std::uintptr_t address) {
 
 struct Walk {
 	Stack stack;
+	std::array<std::uintptr_t, Stack::depth_max> places{};  // where the return addresses lie
 	bool inside = true;  // no frame of the program was met yet
 };
 
@@ -31,6 +35,8 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* data) {
 	if (address == 0) return _URC_END_OF_STACK;
 	if (walk.inside && is_ours(address)) return _URC_NO_REASON;
 	walk.inside = false;
+	// The stack pointer of this frame after the call, which has pushed the return address below.
+	walk.places[walk.stack.depth] = _Unwind_GetCFA(context) - sizeof address;
 	walk.stack.frames[walk.stack.depth++] = address;
 	return walk.stack.depth == Stack::depth_max ? _URC_END_OF_STACK : _URC_NO_REASON;
 }
@@ -41,12 +47,43 @@ std::uint64_t hash_of(std::span<const std::uintptr_t> frames) {
 	return hash ^ hash >> 32;
 }
 
-}  // namespace
-
-Stack stack_here() {
+Walk walk_here() {
 	Walk walk;
 	_Unwind_Backtrace(add_frame, &walk);
-	return walk.stack;
+	return walk;
+}
+
+// The end of the calling thread's stack; 0 for a frame that is not on it but, say, on that of a
+// coroutine.
+std::uintptr_t stack_end_above(std::uintptr_t frame) {
+	thread_local const std::pair<std::uintptr_t, std::uintptr_t> stack = stack_of_thread();
+	return frame >= stack.first && frame < stack.second ? stack.second : 0;
+}
+
+}  // namespace
+
+std::pair<std::uintptr_t, std::uintptr_t> stack_of_thread() {
+	pthread_attr_t attributes;
+	void* begin = nullptr;
+	std::size_t size = 0;
+	if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
+	pthread_attr_getstack(&attributes, &begin, &size);
+	pthread_attr_destroy(&attributes);
+	return {reinterpret_cast<std::uintptr_t>(begin), reinterpret_cast<std::uintptr_t>(begin) + size};
+}
+
+Stack stack_here() { return walk_here().stack; }
+
+// The memory belongs to functions that the address sanitizer knows, or to other threads' past.
+[[gnu::no_sanitize("address", "thread")]] bool Sites::is_here(
+	const Variant& variant, std::uintptr_t frame, std::uintptr_t stack_end) {
+	for (std::size_t i = 0; i < variant.count; ++i) {
+		const Link& link = variant.links[i];
+		const std::uintptr_t place = frame + link.distance;
+		if (place + sizeof place > stack_end) return false;
+		if (*reinterpret_cast<const std::uintptr_t*>(place) != link.return_address) return false;
+	}
+	return true;
 }
 
 Site Sites::add(std::uint64_t key, const Stack& stack) {
@@ -56,12 +93,28 @@ Site Sites::add(std::uint64_t key, const Stack& stack) {
 	return found->second;
 }
 
-Site Sites::of_return(std::uintptr_t return_address) {
+Site Sites::of_return(std::uintptr_t return_address, std::uintptr_t frame) {
+	const std::uintptr_t stack_end = stack_end_above(frame);
 	{
 		const std::lock_guard lock(mutex_);
-		if (const auto found = known_.find(return_address); found != known_.end()) return found->second;
+		const std::vector<Variant>& variants = variants_[return_address];
+		for (const Variant& variant : variants)
+			if (is_here(variant, frame, stack_end)) return variant.site;
+		if (variants.size() >= variants_max) return variants.front().site;
 	}
-	return add(return_address, stack_here());
+	const Walk walk = walk_here();
+	Variant variant{.site = add(hash_of(walk.stack.all()), walk.stack)};
+	while (variant.count < std::min(walk.stack.depth, links_max)) {
+		const std::size_t i = variant.count++;
+		variant.links[i] = {walk.places[i] - frame, walk.stack.frames[i]};
+		if (walk.places[i] >= frame && is_here(variant, frame, stack_end)) continue;
+		variant.count = i;
+		break;
+	}
+	if (variant.count == 0) return variant.site;
+	const std::lock_guard lock(mutex_);
+	variants_[return_address].push_back(variant);
+	return variant.site;
 }
 
 Site Sites::of_instruction(std::uintptr_t next) {

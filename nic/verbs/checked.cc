@@ -12,6 +12,7 @@
 #include "nic/engine/boundary.h"
 #include "nic/engine/thread.h"
 #include "nic/verbs/checked_advice.h"
+#include "nic/verbs/checked_path.h"
 #include "nic/verbs/checked_peers.h"
 #include "nic/verbs/limits.h"
 #include "nic/verbs/strict.h"
@@ -97,6 +98,7 @@ void note_fork() noexcept {
 void renew_check_after_fork() noexcept {
 	if (!checked()) return;
 	watched = false;
+	renew_turns_after_fork();
 	engine::attempt([] {
 		const bool asked = checked()->has_asked_device();
 		make_book(level_of_environment().value_or(rules::Severity::error));
@@ -117,8 +119,9 @@ void keep_ghost(std::shared_ptr<void> ghost) {
 }
 
 rules::Site site_here() { return findings.load()->sites().here(); }
-rules::Site site_of_return(const void* return_address) {
-	return findings.load()->sites().of_return(reinterpret_cast<std::uintptr_t>(return_address));
+rules::Site site_of_return(const void* return_address, const void* frame) {
+	return findings.load()->sites().of_return(
+		reinterpret_cast<std::uintptr_t>(return_address), reinterpret_cast<std::uintptr_t>(frame));
 }
 
 }  // namespace verbena::verbs

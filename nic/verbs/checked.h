@@ -41,8 +41,9 @@ template <class Object> void dispose(Object& object) {
 	keep_ghost(std::shared_ptr<void>(&object, [](void* ghost) { delete static_cast<Object*>(ghost); }));
 }
 
-// The place from which the program has called a verb, by its whole stack.
+// The place from which the program has called a verb, by its whole stack, or by the call's return
+// address and its frame.
 rules::Site site_here();
-rules::Site site_of_return(const void* return_address);
+rules::Site site_of_return(const void* return_address, const void* frame);
 
 }  // namespace verbena::verbs

@@ -12,6 +12,7 @@
 #include "nic/engine/boundary.h"
 #include "nic/verbs/checked.h"
 #include "nic/verbs/decorate.h"
+#include "nic/verbs/turns.h"
 
 namespace verbena::verbs {
 namespace {
@@ -23,6 +24,10 @@ using rules::SendFacts;
 // All objects have the same.
 constinit ReplacedFunctions unchecked{};
 
+// ibv_wr_*() and ibv_start_poll() need none: they hold the queue's own lock. If a queue is used in
+// both ways at a time, the order of the notes is not certain.
+constinit Turns posts, polls;
+
 template <class Act> void quietly(Act&& act) noexcept {
 	const int kept = errno;
 	engine::attempt(act);
@@ -30,7 +35,7 @@ template <class Act> void quietly(Act&& act) noexcept {
 }
 
 Caller caller_of(const void* return_address, const void* frame) {
-	return {site_of_return(return_address), reinterpret_cast<std::uintptr_t>(frame), pthread_self()};
+	return {site_of_return(return_address, frame), reinterpret_cast<std::uintptr_t>(frame), pthread_self()};
 }
 
 // Empty if there are more than the queue takes: the NIC will refuse the request.
@@ -126,6 +131,7 @@ int checked_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
 		if (owned && !refused) alone = book.enters(qp);
 	});
 	if (refused) return refuse(wr, bad, "ibv_post_send");
+	const std::lock_guard turn(posts.of(qp));
 	std::uint32_t room = UINT32_MAX;
 	quietly([&] { room = checked()->room(qp); });
 	const int error = post_noted(
@@ -152,9 +158,10 @@ int post_receives(std::atomic<int (*)(Queue*, ibv_recv_wr*, ibv_recv_wr**)>& fun
 	quietly([&] {
 		caller = caller_of(from, frame);
 		ghost = checked()->is_ghost(queue, verb, caller.site);
-		room = checked()->room_for_receives(queue);
 	});
 	if (ghost) return refuse(wr, bad, verb);
+	const std::lock_guard turn(posts.of(queue));
+	quietly([&] { room = checked()->room_for_receives(queue); });
 	const auto facts_of = [queue](const ibv_recv_wr& each) {
 		return ReceiveFacts{
 			each.wr_id, segments_of(each.sg_list, each.num_sge, receive_queue_of(queue).segments_max())};
@@ -199,8 +206,9 @@ int checked_poll_cq(ibv_cq* cq, int count, ibv_wc* wc) noexcept {
 	const void* const from = __builtin_return_address(0);
 	const void* const frame = __builtin_frame_address(0);
 	bool ghost = false;
-	quietly([&] { ghost = checked()->is_ghost(cq, "ibv_poll_cq", site_of_return(from)); });
+	quietly([&] { ghost = checked()->is_ghost(cq, "ibv_poll_cq", site_of_return(from, frame)); });
 	if (ghost) return -1;
+	const std::lock_guard turn(polls.of(cq));
 	const int taken = unchecked.poll_cq.load(std::memory_order_relaxed)(cq, count, wc);
 	quietly([&] {
 		const Caller caller = caller_of(from, frame);
@@ -223,9 +231,10 @@ int checked_poll_cq(ibv_cq* cq, int count, ibv_wc* wc) noexcept {
 
 int checked_req_notify_cq(ibv_cq* cq, int solicited_only) noexcept {
 	const void* const from = __builtin_return_address(0);
+	const void* const frame = __builtin_frame_address(0);
 	const std::uint32_t produced = SoftCq::of(cq).queue->produced();
 	const int error = unchecked.req_notify_cq.load(std::memory_order_relaxed)(cq, solicited_only);
-	if (!error) quietly([&] { checked()->armed(cq, produced, site_of_return(from)); });
+	if (!error) quietly([&] { checked()->armed(cq, produced, site_of_return(from, frame)); });
 	return error;
 }
 
@@ -297,6 +306,11 @@ int checked_next_poll(ibv_cq_ex* cq) noexcept {
 }
 
 }  // namespace
+
+void renew_turns_after_fork() {
+	new (&posts) Turns;
+	new (&polls) Turns;
+}
 
 void check_data_path(ibv_context_ops& ops) {
 	if (!checked()) return;

@@ -18,4 +18,7 @@ void check_data_path(ibv_context_ops&);
 void check_extended_post(SoftQp&);
 void check_extended_poll(SoftCq&);
 
+// In the child of a fork: another thread may have held the turns.
+void renew_turns_after_fork();
+
 }  // namespace verbena::verbs

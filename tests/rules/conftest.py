@@ -13,6 +13,8 @@ SOURCES = {
     "programs": ["programs", "lifetime", "buffers", "queues", "ordering", "portability"],
     "threads": ["threads"],
     "messages": ["messages"],
+    "together": ["together"],
+    "callers": ["callers"],
 }
 
 

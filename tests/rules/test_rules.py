@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from checked import FIXED_ADDRESSES, ROOT, RULES_BROKEN, VERBENA, Checked, has_debug_registers
+from conftest import compiled
 
 SOURCE = (ROOT / "nic/rules/rule.cc").read_text()
 SEVERITIES = dict(re.findall(r'\{"([a-z0-9-]+)", (error|portability|advice),', SOURCE))
@@ -226,3 +227,19 @@ def test_the_thread_sanitizer_says_nothing_of_threads_that_wait_for_each_other(
 ) -> None:
     ran = checked.command([str(raced("threads"))])
     assert ran.status == 0 and ran.findings == [] and "ThreadSanitizer" not in ran.errors, ran
+
+
+def test_threads_that_share_a_queue_pair_and_a_completion_queue_are_right(checked: Checked, tmp_path: Path) -> None:
+    """The completion of one thread's request ended the record of another thread's."""
+    ran = checked.command([str(compiled("together", tmp_path))], level="portability")
+    assert ran.status == 0 and ran.findings == [], ran
+
+
+def test_a_finding_names_the_caller_of_the_helper_that_posts(checked: Checked, tmp_path: Path) -> None:
+    """It named the first caller of all."""
+    ran = checked.command([str(compiled("callers", tmp_path))], level="error")
+    assert [each["rule"] for each in ran.findings] == ["send-buffer-modified"], ran
+    (finding,) = ran.findings
+    for stack in (finding["stack"], finding["notes"][-1]["stack"]):
+        assert "hasty" in [frame.get("function") for frame in stack], finding
+        assert "patient" not in [frame.get("function") for frame in stack], finding
