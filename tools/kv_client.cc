@@ -11,8 +11,6 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iostream>
 #include <unordered_set>
 
 #include "base/sizes.h"
@@ -23,6 +21,7 @@
 #include "tools/command_line.h"
 #include "tools/device_options.h"
 #include "tools/etcd_options.h"
+#include "tools/line_reader.h"
 #include "tools/loopback_device.h"
 #include "tools/option_values.h"
 #include "tools/program.h"
@@ -70,16 +69,8 @@ public:
 
 private:
 	async::Task<void> execute(kv::Session& session, kv::ClientOptions client_options) {
-		std::ifstream file;
-		if (name_ != "-") {
-			file.open(name_);
-			if (!file) {
-				++failures_;
-				tools::print_error("kv_client: cannot read {}: {}\n", name_, std::strerror(errno));
-				co_return;
-			}
-		}
-		std::istream& lines = name_ == "-" ? std::cin : file;
+		tools::LineReader lines(session.loop(), name_);
+		if (complain_of(lines)) co_return;
 		auto opening = kv::Router::open(session, client_options, options_.how);
 		auto opened = co_await std::move(opening);
 		if (!opened) {
@@ -92,7 +83,13 @@ private:
 		// With a single fixed server, a line that waited for it in vain ends the script. With
 		// several servers, or with members of a cluster, the next line may go to another one.
 		const bool one_for_all = router_->size() == 1 && session.members() == nullptr;
-		for (std::size_t number = 1; std::getline(lines, line); ++number) {
+		for (std::size_t number = 1;; ++number) {
+			bool is_there = lines.take(line);
+			if (!is_there) {
+				std::fflush(stdout);  // who writes the next line may wait for it
+				is_there = co_await lines.read(line);
+			}
+			if (!is_there) break;
 			auto command = kv::read_command(line);
 			if (command && !*command) continue;
 			if (one_for_all && unreachable_) {
@@ -103,6 +100,7 @@ private:
 			else complain(number, command.error());
 		}
 		co_await all_set(0);
+		complain_of(lines);
 		if (options_.stats) print_stats();
 		router_->close();
 		co_await router_->until_closed();
@@ -233,12 +231,23 @@ private:
 		unreachable_ = unreachable_ || late;
 	}
 
+	// Whether the lines have ended by an error.
+	bool complain_of(const tools::LineReader& lines) {
+		if (lines.error() == 0) return false;
+		++failures_;
+		std::fflush(stdout);
+		tools::print_error("kv_client: cannot read {}: {}\n", shown_name(), std::strerror(lines.error()));
+		return true;
+	}
+
+	std::string shown_name() const { return name_ == "-" ? "standard input" : name_; }
+
 	// Counts a failure and prints it; `number` is the line, or 0 for the whole file.
 	void complain(std::size_t number, std::string_view what) {
 		++failures_;
 		std::fflush(stdout);
 		if (number == 0) tools::print_error("kv_client: {}: {}\n", name_, what);
-		else tools::print_error("kv_client: {}:{}: {}\n", name_ == "-" ? "standard input" : name_, number, what);
+		else tools::print_error("kv_client: {}:{}: {}\n", shown_name(), number, what);
 	}
 
 	void print_stats() const {
