@@ -113,8 +113,10 @@ public:
 						finding.verdict = std::move(again);
 						return true;
 					}
-			} catch (const TrialStopped&) {}
-			return false;
+				return false;
+			} catch (const TrialStopped&) {
+				return false;
+			}
 		});
 		const std::string run = "verbena run " + joined(run_options(options_, finding.items, seed)) + " -- ";
 		finding.command = run + joined(program_);
