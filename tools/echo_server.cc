@@ -9,6 +9,7 @@
 #include "tools/channel_options.h"
 #include "tools/command_line.h"
 #include "tools/loopback_device.h"
+#include "tools/option_values.h"
 #include "tools/program.h"
 #include "tools/server_program.h"
 
@@ -155,9 +156,11 @@ static int act(int argc, char** argv) {
 		->check(CLI::NonNegativeNumber);
 	app.add_option("--metrics", options.metrics,
 		   "Serve metrics for Prometheus at this address, under /metrics; without HOST only to this host")
-		->type_name("[HOST:]PORT");
+		->type_name("[HOST:]PORT")
+		->check(verbena::tools::not_empty());
 	app.add_option("--metrics-json", options.metrics_json, "Write the metrics as JSON, each second and at the end")
-		->type_name("FILE");
+		->type_name("FILE")
+		->check(verbena::tools::not_empty());
 	app.add_flag(
 		"--print-config", options.print_config, "Print all numbers in use, each by the name of its option, and exit");
 	add_device_and_trust(app, options);

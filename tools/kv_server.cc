@@ -195,35 +195,47 @@ void add_options(CLI::App& app, Options& options) {
 	app.add_option("--lease-ms", options.server.lease_ms, "Milliseconds after which the lease of a silent client ends")
 		->capture_default_str()
 		->check(CLI::Range(10u, 600'000u));
-	app.add_option("--join", options.join,
-		   "Join the cluster of this prefix while the server runs; its clients give the server a share of the keys. "
-		   "The cluster is a cache: a key that gets another server is missing until it is set again, and never has an "
-		   "older value; a server that does not reach etcd for --join-lease-s loses all keys. Not together with --data "
-		   "or --one-sided. With TLS: etcds://; members of one etcd cluster: HOST:2379,HOST:2379")
-		->type_name("etcd://HOST:2379/PREFIX");
+	CLI::Option* const join =
+		app.add_option("--join", options.join,
+			   "Join the cluster of this prefix while the server runs; its clients give the server a share of the "
+	           "keys. "
+			   "The cluster is a cache: a key that gets another server is missing until it is set again, and never has "
+	           "an "
+			   "older value; a server that does not reach etcd for --join-lease-s loses all keys. Not together with "
+	           "--data "
+			   "or --one-sided. With TLS: etcds://; members of one etcd cluster: HOST:2379,HOST:2379")
+			->type_name("etcd://HOST:2379/PREFIX")
+			->check(verbena::tools::not_empty());
 	verbena::tools::add_etcd(app, options.etcd);
 	app.add_option("--name", options.name,
-		"HOST[:PORT] at which clients reach a server that joins (default: --listen and --port, which must then be one "
-		"address)");
+		   "HOST[:PORT] at which clients reach a server that joins (default: --listen and --port, which must then be "
+	       "one "
+		   "address)")
+		->check(verbena::tools::not_empty())
+		->needs(join);
 	app.add_option("--join-lease-s", options.join_lease_s,
 		   "Seconds for which a member may answer after it has reached etcd; after which a crashed one is no longer a "
 		   "member; and for which a key that gets another server cannot be set. Give all members the same")
 		->capture_default_str()
-		->check(CLI::Range(1u, 3600u));
+		->check(CLI::Range(1u, 3600u))
+		->needs(join);
 	CLI::Option* const data = app.add_option("--data", options.data,
 									 "Keep acknowledged SETs and DELs in this folder, and begin with its contents; "
 									 "without it they are lost with "
 									 "the process")
-								  ->type_name("DIR");
+								  ->type_name("DIR")
+								  ->check(verbena::tools::not_empty());
 	app.add_flag("--salvage", options.salvage,
 		   "Start although records in the folder of --data are damaged or missing: drop these, and print them")
 		->needs(data);
 	app.add_option("--metrics", options.metrics,
 		   "Serve metrics for Prometheus at this address, under /metrics, and the server's health under /health; "
 		   "without HOST only to this host")
-		->type_name("[HOST:]PORT");
+		->type_name("[HOST:]PORT")
+		->check(verbena::tools::not_empty());
 	app.add_option("--metrics-json", options.metrics_json, "Write the metrics as JSON, each second and at the end")
-		->type_name("FILE");
+		->type_name("FILE")
+		->check(verbena::tools::not_empty());
 	app.add_flag("--print-config", options.print_config, "Print all limits in use, and exit");
 	add_device_and_trust(app, options);
 }

@@ -45,6 +45,11 @@ inline std::string advice_on_port(const std::string& server) {
 	return fmt::format("{}: write the port as an option, {} --port {}", server, server.substr(0, colon), port);
 }
 
+// An empty text, as of a shell variable that is not set, does not mean that the option is not given.
+inline CLI::Validator not_empty() {
+	return CLI::Validator([](const std::string& text) { return text.empty() ? "must not be empty" : ""; }, "");
+}
+
 // The validator of an option whose text is a size from `least` to `most`.
 inline CLI::Validator size_between(std::uint64_t least, std::uint64_t most) {
 	return CLI::Validator(

@@ -295,7 +295,8 @@ void add_options(CLI::App& app, Options& options) {
 		->type_name("FILE");
 	app.add_option("--metrics", options.run.metrics,
 		   "Serve times to connect and round trips for Prometheus at this address while it runs")
-		->type_name("[HOST:]PORT");
+		->type_name("[HOST:]PORT")
+		->check(tools::not_empty());
 	app.add_option(
 		   "--processes", options.run.processes, "Processes that the clients are spread over; 0: as many as needed")
 		->capture_default_str();

@@ -47,6 +47,8 @@ template <class Work> int on(void* handle, Work work) {
 	return handle == nullptr ? refuse(handle, "the handle is NULL") : on(lanes_of(handle).mine(), work);
 }
 
+constexpr const char* no_version = "no key has the version 2^64 - 1";
+
 Bytes bytes_at(const void* at, std::size_t length) { return {static_cast<const std::byte*>(at), length}; }
 std::string_view text_at(const void* at, std::size_t length) { return {static_cast<const char*>(at), length}; }
 std::string_view text_at(const char* at) { return at; }
@@ -147,6 +149,7 @@ int kv_cas(void* kv_handle, const void* key, size_t key_length, const void* valu
 	unsigned long long* version) {
 	if (key == nullptr || (value == nullptr && value_length > 0) || version == nullptr)
 		return refuse(kv_handle, "kv_cas: key, value or version is NULL");
+	if (*version == any_version) return refuse(kv_handle, no_version);
 	return on(kv_handle, [&](Handle& handle) {
 		return handle.set_if(text_at(key, key_length), bytes_at(value, value_length), *version);
 	});
@@ -154,6 +157,7 @@ int kv_cas(void* kv_handle, const void* key, size_t key_length, const void* valu
 
 int kv_del_if(void* kv_handle, const void* key, size_t key_length, unsigned long long* version) {
 	if (key == nullptr || version == nullptr) return refuse(kv_handle, "kv_del_if: key or version is NULL");
+	if (*version == any_version) return refuse(kv_handle, no_version);
 	return on(kv_handle, [&](Handle& handle) { return handle.remove_if(text_at(key, key_length), *version); });
 }
 

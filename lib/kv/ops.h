@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "lib/include/verbena/kv.h"
+#include "lib/kv/wire.h"
 
 namespace verbena::kv {
 
@@ -39,6 +40,8 @@ struct Ops {
 			return "kv_op.kind is KV_OP_GET, KV_OP_SET, KV_OP_DEL or KV_OP_SCAN";
 		if (op.kind == KV_OP_SCAN) return fault_of_scan(op);
 		if ((op.flags & ~unsigned{KV_OP_VERSION}) != 0) return "kv_op.flags has a flag that this version does not know";
+		if (op.kind != KV_OP_GET && (op.flags & KV_OP_VERSION) != 0 && op.version == any_version)
+			return "no key has the version 2^64 - 1";
 		if (op.ttl_ms != 0 && op.kind != KV_OP_SET) return "kv_op.ttl_ms is for KV_OP_SET, and 0 for the others";
 		if (op.key == nullptr) return "kv_op.key is missing";
 		if (op.kind == KV_OP_SET && op.value == nullptr && op.value_length > 0) return "kv_op.value is missing";

@@ -58,6 +58,12 @@ TEST(Ops, EachMistakeInAnOpIsNamed) {
 	EXPECT_NE(fault([](kv_op& op) { op.kind = KV_OP_SCAN + 1; }), "");
 	EXPECT_NE(fault([](kv_op& op) { op.flags = 2; }), "");
 	EXPECT_NE(fault([](kv_op& op) { op.ttl_ms = 1; }), "");
+	EXPECT_NE(fault([](kv_op& op) {
+		op.kind = KV_OP_DEL;
+		op.flags = KV_OP_VERSION;
+		op.version = UINT64_MAX;  // was "any version", as in a message
+	}),
+		"");
 	EXPECT_EQ(fault([](kv_op& op) { op.kind = KV_OP_SET, op.ttl_ms = 1; }), "");
 	EXPECT_NE(fault([](kv_op& op) { op.key = nullptr; }), "");
 	EXPECT_NE(fault([](kv_op& op) {

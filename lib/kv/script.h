@@ -29,7 +29,7 @@ struct Command {
 inline std::optional<std::uint64_t> read_version(std::string_view text) {
 	std::uint64_t version = 0;
 	const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
-	if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+	if (error != std::errc() || end != text.data() + text.size() || version == UINT64_MAX) return std::nullopt;
 	return version;
 }
 

@@ -17,6 +17,7 @@ namespace {
 std::expected<std::vector<std::string>, std::string> read_servers(std::string_view text, std::uint16_t port) {
 	std::vector<std::string> servers;
 	for (const std::string_view each : split(text)) {
+		if (each.empty()) return std::unexpected("empty server name in the list '" + std::string(text) + "'");
 		auto name = server_name(std::string(each), port);
 		if (!name) return std::unexpected(name.error());
 		if (std::ranges::find(servers, *name) == servers.end()) servers.push_back(std::move(*name));

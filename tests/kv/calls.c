@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* calls SERVER TRANSPORT PROTOCOL: uses every function of verbena/kv.h, also with invalid
  * arguments. Prints "all good", or the expectation that failed and ends with status 1. */
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,8 @@ static void conditions(void *store)
 	EXPECT(kv_del_if(store, "cas", 3, &version) == KV_CHANGED && version == seen);
 	EXPECT(kv_del_if(store, "cas", 3, &version) == KV_OK && version > seen);
 	EXPECT(kv_getn(store, "cas", 3, &value, &length) == KV_MISSING);
+	seen = ULLONG_MAX;  /* was "any version", as in a message */
+	EXPECT(kv_cas(store, "cas", 3, "x", 1, &seen) == KV_INVALID && kv_del_if(store, "cas", 3, &seen) == KV_INVALID);
 	EXPECT(kv_cas(store, "cas", 3, "x", 1, NULL) == KV_INVALID && kv_del_if(store, NULL, 3, &version) == KV_INVALID);
 	EXPECT(kv_get_version(store, "cas", 3, &value, &length, NULL) == KV_INVALID);
 }
