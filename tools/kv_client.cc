@@ -86,7 +86,7 @@ private:
 		for (std::size_t number = 1;; ++number) {
 			bool is_there = lines.take(line);
 			if (!is_there) {
-				std::fflush(stdout);  // who writes the next line may wait for it
+				std::fflush(stdout);  // the writer of the next line may wait for it
 				is_there = co_await lines.read(line);
 			}
 			if (!is_there) break;

@@ -27,8 +27,7 @@ class LineReader {
 public:
 	// `file`: "-" is standard input, whose descriptor stays open.
 	LineReader(async::Loop& loop, const std::string& file) {
-		const int fd =
-			file == "-" ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(file.c_str(), O_RDONLY | O_CLOEXEC);
+		const int fd = file == "-" ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(file.c_str(), O_RDONLY | O_CLOEXEC);
 		if (fd < 0) error_ = errno;
 		else if (may_block(fd)) waiting_.emplace(loop, fd);
 		else file_ = Descriptor(fd);
@@ -53,7 +52,7 @@ public:
 			if (take(line)) co_return true;
 			while (waiting_ && !is_readable(waiting_->fd())) {
 				waiting_->readable = false;
-				// What came before this line is no event for the loop.
+				// The loop has no event for bytes that came before the line above.
 				if (!is_readable(waiting_->fd())) co_await async::Park(waiting_->readers);
 			}
 			read_some(waiting_ ? waiting_->fd() : file_.get());

@@ -45,7 +45,8 @@ inline std::string advice_on_port(const std::string& server) {
 	return fmt::format("{}: write the port as an option, {} --port {}", server, server.substr(0, colon), port);
 }
 
-// An empty text, as of a shell variable that is not set, does not mean that the option is not given.
+// Refuses an empty text, for example from a shell variable that is not set. It does not mean that
+// the option is not given.
 inline CLI::Validator not_empty() {
 	return CLI::Validator([](const std::string& text) { return text.empty() ? "must not be empty" : ""; }, "");
 }

@@ -70,6 +70,8 @@ std::expected<std::unique_ptr<Lanes>, Lanes::Failure> Lanes::open(const char* se
 	if (form == "write") client.form = Form::write;
 	else if (form != "read") return fail(KV_INVALID, "the form of rendezvous is read or write, not " + form);
 
+	if (transport == "tcp" && client.protocol == Protocol::rendezvous)
+		return fail(KV_UNSUPPORTED, std::string(sentence_of(Error::unsupported)));
 	if (wanted.lanes > lanes_max) return fail(KV_INVALID, "a handle has 1 to " + std::to_string(lanes_max) + " lanes");
 
 	const auto trust = channel::choose_trust({.ca = text(wanted.ca),

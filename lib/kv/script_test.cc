@@ -29,7 +29,8 @@ TEST(KvScript, VersionsAreNumbersBehindTheKey) {
 	EXPECT_EQ(cas.expected, 18u);
 	EXPECT_EQ(command_of("CAS key 0 ").value, "");
 	EXPECT_EQ(command_of("DEL key 18446744073709551614").expected, 18446744073709551614u);
-	EXPECT_FALSE(read_command("DEL key 18446744073709551615"));  // was "any version", as in a message
+	// It was "any version", as in a message.
+	EXPECT_FALSE(read_command("DEL key 18446744073709551615"));
 	EXPECT_FALSE(read_command("CAS key 18446744073709551615 value"));
 	EXPECT_FALSE(command_of("DEL key").expected);
 	EXPECT_EQ(command_of("GETV key").kind, Command::Kind::get_version);

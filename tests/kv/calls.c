@@ -217,6 +217,9 @@ int main(int argc, char **argv)
 	EXPECT(argc == 4);
 	struct kv_options wrong = {.size = sizeof wrong, .transport = "pigeon"};
 	EXPECT(kv_open_with(argv[1], &wrong, &store) == KV_INVALID && store == NULL);
+	wrong = (struct kv_options){.size = sizeof wrong, .transport = "tcp", .protocol = "rndv"};
+	EXPECT(kv_open_with(argv[1], &wrong, &store) == KV_UNSUPPORTED && store == NULL);
+	EXPECT(kv_open("127.0.0.1:1,", &store) == KV_UNREACHABLE && strstr(kv_last_error(NULL), "empty server name"));
 	EXPECT(kv_open("127.0.0.1:1", &store) == KV_UNREACHABLE && strlen(kv_last_error(NULL)) > 0);
 	EXPECT(kv_open(NULL, &store) == KV_INVALID);
 	EXPECT(kv_open_with(argv[1], &options, &store) == KV_OK);
