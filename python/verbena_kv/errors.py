@@ -31,3 +31,7 @@ class KvError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle without calling __init__, which has other arguments; also for subclasses."""
+        return BaseException.__new__, (type(self), *self.args), self.__dict__

@@ -18,6 +18,10 @@ class RpcError(Exception):
         self.code = code
         self.message = message
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle without calling __init__, which has other arguments; also for subclasses."""
+        return BaseException.__new__, (type(self), *self.args), self.__dict__
+
 
 @dataclass(frozen=True)
 class Reply:

@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ msgpack = pytest.importorskip("msgpack")
 pytest.importorskip("OpenSSL")
 
 from verbena_rpc import Client, RpcError, frame, function_id  # noqa: E402
-from verbena_rpc.channel import TcpChannel  # noqa: E402
+from verbena_rpc.channel import ChannelError, TcpChannel  # noqa: E402
 from verbena_rpc.tls import Tls  # noqa: E402
 
 BUILD = Path(os.environ.get("VERBENA_BUILD", ROOT / "build"))
@@ -89,6 +90,22 @@ def test_errors_have_their_code_and_text(client: Client) -> None:
             client.call(function, *arguments)
         assert caught.value.code == code and text in caught.value.message
     assert client.call("rpc_test::add", 1, 1) == 2
+
+
+class FullError(RpcError):
+    """An error of a program, whose constructor has other arguments."""
+
+    def __init__(self) -> None:
+        super().__init__(10_404, "no such page")
+        self.page = 7
+
+
+@pytest.mark.parametrize("error", [RpcError(3, "no response in time"), FullError(), ChannelError("it broke")])
+def test_an_error_is_unpickled(error: Exception) -> None:
+    """It was a TypeError, from which multiprocessing.Pool hung for ever."""
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        same = pickle.loads(pickle.dumps(error, protocol))
+        assert (type(same), str(same), vars(same)) == (type(error), str(error), vars(error))
 
 
 def test_the_error_of_an_unknown_function_names_it(client: Client) -> None:

@@ -64,6 +64,12 @@ def test_a_wrong_argument_is_an_error_and_no_crash(programs: Programs, line: str
     assert ran.status == 1 and f"\n{error}" in ran.err, ran
 
 
+def test_an_error_is_unpickled_and_a_pool_of_processes_does_not_hang(programs: Programs) -> None:
+    """Its result thread died of a TypeError, and the pool waited for ever."""
+    ran = programs.run(sys.executable, "-W", "error", ROOT / "tests" / "kv" / "python_pickled.py", env=ENVIRONMENT)
+    assert (ran.status, ran.out, ran.err) == (0, "all good\n", ""), ran
+
+
 def test_an_installed_module_finds_the_library_of_its_prefix(programs: Programs, tmp_path: Path) -> None:
     """It looked in its own folder alone, so a prefix had to be in the loader's path."""
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "VERBENA_KV_LIBRARY"}
