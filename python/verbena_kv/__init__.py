@@ -19,8 +19,9 @@ this folder is, or that of the system.
 
 Store and AsyncStore take Settings(timeout=5.0, transport="tcp", ...) behind the servers.
 
-Threads: a Store may be used by all threads; with `lanes`, threads do not wait for each other. An
-  AsyncStore belongs to its event loop.
+Threads: a Store may be used by all threads; with `lanes`, threads do not wait for each other. Any
+  thread may close it, or a watcher: close() waits for the calls of the others. An AsyncStore
+  belongs to its event loop.
 Errors: KvError, with a `code` of Result and one sentence; TypeError or RuntimeError after a mistake
   of the program.
 """

@@ -11,6 +11,7 @@ from operator import index
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from .closing import Guarded
 from .errors import KvError, Result
 from .library import (
     DEL,
@@ -119,7 +120,7 @@ class AsyncStore:
             raise ValueError("an event loop uses one lane")
         self._library = library()
         self._is_begun = False  # the store connects, is connected, or was
-        self._handle: int | None = None
+        self._handle: Guarded | None = None
         self._new: deque[_Request] = deque()  # not taken by the library yet
         self._under_way: dict[int, _Request] = {}  # by the address of the operation
         self._watchers: set[AsyncWatcher] = set()
@@ -183,11 +184,11 @@ class AsyncStore:
         if handle is None:
             return
         self._loop.remove_reader(self._descriptor)
+        # The operations of cancelled tasks are still under way. This call waits for them.
+        handle.close()
         for watcher in self._watchers:
             watcher.ended()
         self._watchers.clear()
-        # The operations of cancelled tasks are still under way. This call waits for them.
-        self._library.kv_close(handle)
         for address, request in self._under_way.items():
             request.finish(Op.from_address(address))
         self._under_way.clear()
@@ -219,10 +220,10 @@ class AsyncStore:
             message = self._library.kv_last_error(handle).decode()
             self._library.kv_close(handle)
             raise KvError(self._descriptor, message)
-        self._handle = handle
+        self._handle = Guarded(handle, self._library.kv_close, "the store")
         self._loop.add_reader(self._descriptor, self._progress)
 
-    def _open(self) -> int:
+    def _open(self) -> Guarded:
         """Return the handle of a store that is connected."""
         if not self._is_begun:
             raise RuntimeError(
@@ -260,7 +261,8 @@ class AsyncStore:
         ops = (Op * room)()
         for op, request in zip(ops, self._new, strict=False):
             request.fill(op)
-        taken = max(self._library.kv_submit(self._handle, ops, room), 0)
+        with self._handle as handle:
+            taken = max(self._library.kv_submit(handle, ops, room), 0)
         for op in ops[:taken]:
             request = self._new.popleft()
             request.ops = ops
@@ -269,7 +271,8 @@ class AsyncStore:
     def _progress(self) -> None:
         """Take what is done; the descriptor is readable."""
         while self._handle is not None:
-            count = self._library.kv_wait(self._handle, self._done, TAKEN_AT_ONCE, 0, 0)
+            with self._handle as handle:
+                count = self._library.kv_wait(handle, self._done, TAKEN_AT_ONCE, 0, 0)
             for i in range(count):
                 op = self._done[i].contents
                 self._under_way.pop(ctypes.addressof(op)).finish(op)

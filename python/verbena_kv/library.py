@@ -10,6 +10,8 @@ from operator import index
 from pathlib import Path
 from typing import TypeAlias
 
+from .errors import KvError, Result
+
 NAME = "libverbena-kv.so.0"
 GET, SET, DEL, SCAN = 1, 2, 3, 4
 VERSION = 1  # KV_OP_VERSION
@@ -152,6 +154,12 @@ def library() -> ctypes.CDLL:
     except (OSError, AttributeError) as error:
         raise ImportError(f"{error}: install Debian's package libverbena-kv0, or set VERBENA_KV_LIBRARY") from error
     return loaded
+
+
+def check(handle: int, result: int) -> None:
+    """Raise KvError if a call with this handle, which is still open, has failed."""
+    if result != Result.OK:
+        raise KvError(result, library().kv_last_error(handle).decode())
 
 
 def key_bytes(key: Key) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from .closing import ClosedAtExit
+from .closing import ClosedAtExit, Guarded
 from .errors import KvError, Result
 from .library import (
     GET,
@@ -18,6 +18,7 @@ from .library import (
     Options,
     Source,
     Value,
+    check,
     key_bytes,
     library,
     take,
@@ -110,24 +111,25 @@ class Store(ClosedAtExit):
 
         "etcd://HOST:2379/PREFIX", or "etcds://HOST:2379,HOST:2379/PREFIX" with TLS.
         """
-        self._handle: int | None = open_handle(*checked(servers, settings))
         self._library = library()
-        self._watchers: set[Watcher] = set()
+        self._handle = Guarded(open_handle(*checked(servers, settings)), self._library.kv_close, "the store")
 
     def get(self, key: Key) -> memoryview | None:
         """Return the value, or None if the key is missing."""
         name, value, length = key_bytes(key), ctypes.c_void_p(), ctypes.c_size_t()
-        result = self._library.kv_getn(self._open(), name, len(name), ctypes.byref(value), ctypes.byref(length))
-        return None if self._is_missing(result) else take(value.value, length.value)
+        with self._handle as handle:
+            result = self._library.kv_getn(handle, name, len(name), ctypes.byref(value), ctypes.byref(length))
+            return None if is_missing(handle, result) else take(value.value, length.value)
 
     def get_version(self, key: Key) -> Versioned:
         """Return the value and its version."""
         name, value, length, version = key_bytes(key), ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_ulonglong()
-        result = self._library.kv_get_version(
-            self._open(), name, len(name), ctypes.byref(value), ctypes.byref(length), ctypes.byref(version)
-        )
-        if self._is_missing(result):
-            return Versioned(None, 0)
+        with self._handle as handle:
+            result = self._library.kv_get_version(
+                handle, name, len(name), ctypes.byref(value), ctypes.byref(length), ctypes.byref(version)
+            )
+            if is_missing(handle, result):
+                return Versioned(None, 0)
         return Versioned(take(value.value, length.value), version.value)
 
     def set(self, key: Key, value: Value, ttl_ms: int = 0) -> None:
@@ -138,12 +140,14 @@ class Store(ClosedAtExit):
         if ttl_ms:
             return self.set_many({key: value}, ttl_ms)
         name, source = key_bytes(key), Source(value)
-        self._check(self._library.kv_setn(self._open(), name, len(name), source.address, source.length))
+        with self._handle as handle:
+            check(handle, self._library.kv_setn(handle, name, len(name), source.address, source.length))
 
     def delete(self, key: Key) -> bool:
         """Delete a key; False: it was missing."""
         name = key_bytes(key)
-        return not self._is_missing(self._library.kv_deleten(self._open(), name, len(name)))
+        with self._handle as handle:
+            return not is_missing(handle, self._library.kv_deleten(handle, name, len(name)))
 
     def set_if(self, key: Key, value: Value, version: int) -> int:
         """Store a value if the key has this version; 0: if it is missing. Return the new version.
@@ -151,15 +155,16 @@ class Store(ClosedAtExit):
         KvError with the code CHANGED: the key has another version.
         """
         name, source, seen = key_bytes(key), Source(value), ctypes.c_ulonglong(version)
-        self._check(
-            self._library.kv_cas(self._open(), name, len(name), source.address, source.length, ctypes.byref(seen))
-        )
+        with self._handle as handle:
+            result = self._library.kv_cas(handle, name, len(name), source.address, source.length, ctypes.byref(seen))
+            check(handle, result)
         return seen.value
 
     def delete_if(self, key: Key, version: int) -> None:
         """Delete a key if it has this version."""
         name, seen = key_bytes(key), ctypes.c_ulonglong(version)
-        self._check(self._library.kv_del_if(self._open(), name, len(name), ctypes.byref(seen)))
+        with self._handle as handle:
+            check(handle, self._library.kv_del_if(handle, name, len(name), ctypes.byref(seen)))
 
     def get_many(self, keys: Iterable[Key]) -> list[memoryview | None]:
         """Return the values of many keys, with None for each that is missing.
@@ -170,9 +175,10 @@ class Store(ClosedAtExit):
         ops = (Op * len(names))()
         for op, name in zip(ops, names, strict=True):
             op.size, op.kind, op.key, op.key_length = ctypes.sizeof(Op), GET, name, len(name)
-        result = self._library.kv_mget(self._open(), ops, len(names))
-        values = [take(op.value, op.value_length) if op.result == Result.OK else None for op in ops]
-        self._check(result)
+        with self._handle as handle:
+            result = self._library.kv_mget(handle, ops, len(names))
+            values = [take(op.value, op.value_length) if op.result == Result.OK else None for op in ops]
+            check(handle, result)
         return values
 
     def set_many(self, values: Mapping[Key, Value], ttl_ms: int = 0) -> None:
@@ -184,7 +190,8 @@ class Store(ClosedAtExit):
         for op, name, source in zip(ops, names, sources, strict=True):
             op.size, op.kind, op.key, op.key_length = ctypes.sizeof(Op), SET, name, len(name)
             op.value, op.value_length, op.ttl_ms = source.address, source.length, ttl
-        self._check(self._library.kv_do(self._open(), ops, len(names)))
+        with self._handle as handle:
+            check(handle, self._library.kv_do(handle, ops, len(names)))
 
     def scan(self, prefix: Key = b"") -> Iterator[bytes]:
         """Yield the keys that begin with the prefix, in no order; a key may come more than once.
@@ -194,9 +201,11 @@ class Store(ClosedAtExit):
         name, cursor = key_bytes(prefix), Cursor()
         keys, count = ctypes.POINTER(KeyText)(), ctypes.c_size_t()
         while not cursor.done:
-            self._check(
-                self._library.kv_scan(self._open(), cursor, name, len(name), 0, ctypes.byref(keys), ctypes.byref(count))
-            )
+            with self._handle as handle:
+                result = self._library.kv_scan(
+                    handle, cursor, name, len(name), 0, ctypes.byref(keys), ctypes.byref(count)
+                )
+                check(handle, result)
             yield from take_keys(keys, count.value)
 
     def watch(self, key: Key, *, prefix: bool = False) -> Watcher:
@@ -204,29 +213,18 @@ class Store(ClosedAtExit):
 
         The first one is LOOK_AGAIN. KvError while they are taken: a server is too old.
         """
-        watcher = Watcher(self._open(), key, prefix, self._watchers.discard)
-        self._watchers.add(watcher)
-        return watcher
+        return Watcher(self._handle, key, prefix)
 
     def close(self) -> None:
-        """Close the connections. Values that were fetched stay valid."""
-        handle, self._handle = self._handle, None
-        for watcher in self._watchers:
-            watcher.ended()
-        self._watchers.clear()
-        if handle is not None:
-            self._library.kv_close(handle)
+        """Wait for the calls of other threads, and close the connections. Values stay valid.
 
-    def _open(self) -> int:
-        if self._handle is None:
-            raise KvError(Result.INVALID, "the store is closed")
-        return self._handle
+        A call that begins later is a KvError (INVALID), and a watcher ends.
+        """
+        self._handle.close()
 
-    def _check(self, result: int) -> None:
-        if result != Result.OK:
-            raise KvError(result, self._library.kv_last_error(self._handle).decode())
 
-    def _is_missing(self, result: int) -> bool:
-        if result != Result.MISSING:
-            self._check(result)
-        return bool(result == Result.MISSING)
+def is_missing(handle: int, result: int) -> bool:
+    """Return whether a call found no key. KvError: it failed."""
+    if result != Result.MISSING:
+        check(handle, result)
+    return bool(result == Result.MISSING)

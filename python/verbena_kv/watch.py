@@ -6,12 +6,14 @@ import ctypes
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from enum import IntEnum
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
-from .closing import ClosedAtExit
-from .errors import KvError, Result
-from .library import WATCH_PREFIX, EventText, Key, key_bytes, library
+from .closing import ClosedAtExit, Guarded
+from .errors import KvError
+from .library import WATCH_PREFIX, EventText, Key, check, key_bytes, library
 
 PATIENCE_S = 0.25  # one call of the library takes no longer, so that Ctrl-C is heard
 
@@ -46,55 +48,60 @@ class Event(NamedTuple):
 class _Watched(ClosedAtExit):
     """A watcher of the library, with the events that have come and were not returned yet."""
 
-    def __init__(self, handle: int, key: Key, prefix: bool, forget: Callable[[Any], None]) -> None:
+    def __init__(self, store: Guarded, key: Key, prefix: bool) -> None:
         """Use the watch() of a store instead."""
         name, watcher = key_bytes(key), ctypes.c_void_p()
-        result = library().kv_watch(handle, name, len(name), WATCH_PREFIX if prefix else 0, ctypes.byref(watcher))
-        self._handle = handle
-        self._forget = forget
-        self._watcher = watcher.value  # None: it is closed
+        with store as handle:
+            flags = WATCH_PREFIX if prefix else 0
+            check(handle, library().kv_watch(handle, name, len(name), flags, ctypes.byref(watcher)))
+        assert watcher.value is not None
+        self._store = store
+        self._watcher = Guarded(watcher.value, partial(_unwatch, store), "the watcher")
         self._waiting: deque[Event] = deque()
-        self._check(result)
 
     def close(self) -> None:
         """End the watching. Events that have come can still be taken."""
-        watcher = self._watcher
-        if watcher is not None:
-            library().kv_unwatch(watcher)
-            self.ended()
-        self._forget(self)
+        self._watcher.close()
 
-    def ended(self) -> None:
-        """The library's watcher is gone, with its store or by itself."""
-        self._watcher = None
+    def _is_closed(self) -> bool:
+        """Return whether no event comes any more: it is closed, or its store is."""
+        return self._watcher.is_closed or self._store.is_closed
 
     def _take(self, timeout_ms: int) -> None:
-        """Wait for events for this time, and keep them. The watcher is not closed."""
+        """Wait for events for this time, and keep them. KvError: also if it is closed."""
         events, count = ctypes.POINTER(EventText)(), ctypes.c_size_t()
-        self._check(library().kv_next_events(self._watcher, ctypes.byref(events), ctypes.byref(count), timeout_ms))
-        self._waiting.extend(
-            Event(EventKind(each.kind), ctypes.string_at(each.key, each.key_length), each.version)
-            for each in events[: count.value]
-        )
+        with self._store as handle, self._watcher as watcher:
+            check(handle, library().kv_next_events(watcher, ctypes.byref(events), ctypes.byref(count), timeout_ms))
+            self._waiting.extend(
+                Event(EventKind(each.kind), ctypes.string_at(each.key, each.key_length), each.version)
+                for each in events[: count.value]
+            )
 
-    def _check(self, result: int) -> None:
-        if result != Result.OK:
-            raise KvError(result, library().kv_last_error(self._handle).decode())
+
+def _unwatch(store: Guarded, watcher: int) -> None:
+    """Free a watcher of the library. A store that is closed has done so, or is about to."""
+    with suppress(KvError), store:
+        library().kv_unwatch(watcher)
 
 
 class Watcher(_Watched):
     """The events of Store.watch(), for `for`; also a context manager.
 
-    One thread at a time may use it; the store's other calls wait while it waits, unless the store
-    has more lanes and they are of other threads.
+    One thread at a time may use it, and any thread may close it or its store, which ends the loop.
+    The store's other calls wait while it waits, unless the store has more lanes and they are of
+    other threads.
     """
 
     def get(self, timeout: float | None = None) -> Event | None:
         """Return the next event; None after this many seconds, or when the watcher is closed."""
         end = None if timeout is None else time.monotonic() + timeout
-        while not self._waiting and self._watcher is not None:
+        while not self._waiting and not self._is_closed():
             left = PATIENCE_S if end is None else min(PATIENCE_S, max(0.0, end - time.monotonic()))
-            self._take(round(left * 1000))
+            try:
+                self._take(round(left * 1000))
+            except KvError:
+                if not self._is_closed():  # by another thread
+                    raise
             if left == 0:
                 break
         return self._waiting.popleft() if self._waiting else None
@@ -107,18 +114,24 @@ class Watcher(_Watched):
 class AsyncWatcher(_Watched):
     """The events of AsyncStore.watch(), for `async for`; also a context manager."""
 
-    def __init__(self, handle: int, key: Key, prefix: bool, forget: Callable[[Any], None]) -> None:
+    def __init__(self, store: Guarded, key: Key, prefix: bool, forget: Callable[["AsyncWatcher"], None]) -> None:
         """Use AsyncStore.watch() instead."""
-        super().__init__(handle, key, prefix, forget)
+        super().__init__(store, key, prefix)
+        self._forget = forget
         self._error: KvError | None = None
         self._changed = asyncio.Event()
+
+    def close(self) -> None:
+        super().close()
+        self.ended()
+        self._forget(self)
 
     async def get(self) -> Event | None:
         """Return the next event; None if the watcher is closed."""
         while not self._waiting:
             if self._error is not None:
                 raise self._error
-            if self._watcher is None:
+            if self._is_closed():
                 return None
             self._changed.clear()
             await self._changed.wait()
@@ -126,7 +139,7 @@ class AsyncWatcher(_Watched):
 
     def progress(self) -> None:
         """Take what has come; the store calls it."""
-        if self._watcher is None or self._error is not None:
+        if self._is_closed() or self._error is not None:
             return
         try:
             self._take(0)
@@ -136,7 +149,7 @@ class AsyncWatcher(_Watched):
             self._changed.set()
 
     def ended(self) -> None:
-        super().ended()
+        """Wake the tasks that wait: it is closed, or its store is."""
         self._changed.set()
 
     async def __aiter__(self) -> AsyncIterator[Event]:

@@ -70,6 +70,14 @@ def test_an_error_is_unpickled_and_a_pool_of_processes_does_not_hang(programs: P
     assert (ran.status, ran.out, ran.err) == (0, "all good\n", ""), ran
 
 
+def test_closing_while_other_threads_call_or_watch_is_no_crash(programs: Programs) -> None:
+    """kv_close freed the handle under the calls of other threads, which ended with SIGSEGV."""
+    _, where = serve(programs)
+    script = ROOT / "tests" / "kv" / "python_closing.py"
+    ran = programs.run(sys.executable, "-W", "error", script, where, env=ENVIRONMENT)
+    assert (ran.status, ran.out, ran.err) == (0, "all good\n", ""), ran
+
+
 def test_an_installed_module_finds_the_library_of_its_prefix(programs: Programs, tmp_path: Path) -> None:
     """It looked in its own folder alone, so a prefix had to be in the loader's path."""
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "VERBENA_KV_LIBRARY"}
