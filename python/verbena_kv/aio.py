@@ -120,6 +120,7 @@ class AsyncStore:
             raise ValueError("an event loop uses one lane")
         self._library = library()
         self._is_begun = False  # the store connects, is connected, or was
+        self._is_closing = False  # no operation begins any more
         self._handle: Guarded | None = None
         self._new: deque[_Request] = deque()  # not taken by the library yet
         self._under_way: dict[int, _Request] = {}  # by the address of the operation
@@ -177,9 +178,14 @@ class AsyncStore:
         return watcher
 
     async def close(self) -> None:
-        """Wait for what is under way, and close the connections. Values stay valid."""
+        """Wait for what is under way, and close the connections. Values stay valid.
+
+        An operation that begins later is a KvError (INVALID). If this task is cancelled, what is
+        under way goes on; call close() again.
+        """
+        self._is_closing = self._handle is not None
         while waiting := [each.done for each in (*self._new, *self._under_way.values()) if not each.done.done()]:
-            await asyncio.gather(*waiting, return_exceptions=True)
+            await asyncio.wait(waiting)
         handle, self._handle = self._handle, None
         if handle is None:
             return
@@ -230,7 +236,7 @@ class AsyncStore:
                 "the store is not connected: use `async with AsyncStore(...) as store`, "
                 "or `store = await AsyncStore.open(...)`"
             )
-        if self._handle is None:
+        if self._handle is None or self._is_closing:
             raise KvError(Result.INVALID, "the store is closed")
         return self._handle
 

@@ -182,6 +182,32 @@ def a_store_that_no_task_waits_for_is_closed() -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+async def closed_while_tasks_use_it() -> None:
+    """close() waited for operations that began after it, and passed its cancellation on."""
+    store = await AsyncStore.open(SERVER, ALONE)
+    calls_begun = 0
+
+    async def work() -> None:
+        nonlocal calls_begun
+        while True:
+            calls_begun += 1
+            await store.get("key")
+
+    workers = [asyncio.create_task(work()) for _ in range(5)]
+    watching = asyncio.create_task(anext(aiter(store.watch("key")), None))
+    while calls_begun < 50:
+        await asyncio.sleep(0)
+    last, closing = asyncio.create_task(store.get("key")), asyncio.create_task(store.close())
+    await asyncio.sleep(0)  # both begin, and close() waits
+    closing.cancel()
+    assert (await asyncio.gather(closing, return_exceptions=True))[0].__class__ is asyncio.CancelledError
+    await last
+    await asyncio.gather(store.close(), store.close())
+    for ended in await asyncio.gather(*workers, return_exceptions=True):
+        assert isinstance(ended, KvError) and (ended.code, ended.message) == (Result.INVALID, "the store is closed")
+    assert await watching is None or (await watching).kind == EventKind.LOOK_AGAIN
+
+
 async def asynchronous() -> None:
     async with await AsyncStore.open(SERVER, ALONE) as store:
         keys = [f"async {i}" for i in range(10_000)]  # more than are under way at once
@@ -271,5 +297,6 @@ assert code_of(Store, "127.0.0.1:1") == Result.UNREACHABLE
 assert code_of(Store, SERVER, Settings(transport="pigeon")) == Result.INVALID
 asyncio.run(connected_late())
 a_store_that_no_task_waits_for_is_closed()
+asyncio.run(closed_while_tasks_use_it())
 asyncio.run(asynchronous())
 print("all good")
