@@ -210,11 +210,20 @@ def take_keys(keys: object, count: int) -> list[bytes]:
 
 
 def take(address: int | None, length: int) -> memoryview:
-    """Become the owner of a value that the library has given. The last view of it frees it."""
+    """Become the owner of a value that the library has given. The last view of it frees it.
+
+    Only in this process: a child of a fork does not inherit the memory of large values.
+    """
     if address is None or length == 0:
         library().kv_release(address)
         return memoryview(b"")
     array = (c_ubyte * length).from_address(address)
     # At the end of the program nothing needs to be freed, and views may still be used.
-    weakref.finalize(array, library().kv_release, address).atexit = False
+    weakref.finalize(array, _release, address, os.getpid()).atexit = False
     return memoryview(array).cast("B")
+
+
+def _release(address: int, process: int) -> None:
+    """Free a value, unless this is a child of the process that has it."""
+    if os.getpid() == process:
+        library().kv_release(address)

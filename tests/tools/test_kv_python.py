@@ -78,6 +78,15 @@ def test_closing_while_other_threads_call_or_watch_is_no_crash(programs: Program
     assert (ran.status, ran.out, ran.err) == (0, "all good\n", ""), ran
 
 
+@pytest.mark.parametrize("transport", ["rdma", "tcp"])
+def test_a_child_that_drops_a_value_of_its_parent_does_not_crash(programs: Programs, transport: str) -> None:
+    """Its finalizer released memory that the child has not inherited."""
+    _, where = serve(programs)
+    script = ROOT / "tests" / "kv" / "python_forked.py"
+    ran = programs.run(sys.executable, script, where, transport, env=ENVIRONMENT)
+    assert (ran.status, ran.out, ran.err) == (0, "all good\n", ""), ran
+
+
 def test_an_installed_module_finds_the_library_of_its_prefix(programs: Programs, tmp_path: Path) -> None:
     """It looked in its own folder alone, so a prefix had to be in the loader's path."""
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "VERBENA_KV_LIBRARY"}

@@ -19,7 +19,8 @@
  *   library starts a thread of its own only for an etcd prefix, to watch its members (one for each
  *   lane). Do not use a handle after fork(); the child opens its own.
  * Owns: the caller owns each value that it gets, until it calls kv_release(); a value may outlive
- *   its handle.
+ *   its handle. It does not survive fork(): the child must neither read nor release it, because the
+ *   memory of large values is not inherited. Copy what the child needs before.
  * Errors: a call returns KV_OK or another code of enum kv_result; kv_last_error() has the details.
  *   When a call that sets or deletes a value returns KV_OK, the server has acknowledged the change,
  *   unless the name of the call ends in _async. Each call has a deadline (kv_options.timeout_ms,
@@ -80,10 +81,12 @@ enum kv_result {
 VERBENA_KV_API int kv_open(const char* servername, void** kv_handle);
 /* Stores a value; it replaces the key's present one. Key and value are strings. */
 VERBENA_KV_API int kv_set(void* kv_handle, const char* key, const char* value);
-/* Fetches a value as a string, which the caller passes to kv_release(). A missing key yields "". */
+/* Fetches a value as a string, which the caller passes to kv_release(), but not in a child of
+ * fork(). A missing key yields "". */
 VERBENA_KV_API int kv_get(void* kv_handle, const char* key, char** value);
 /* Frees a value of kv_get(), kv_getn() or kv_alloc(), or keys of kv_scan(). NULL is allowed. Any
- * other pointer, or a second release, aborts the process. */
+ * other pointer, or a second release, aborts the process; so may the release of a value of the
+ * parent in a child of fork(). */
 VERBENA_KV_API void kv_release(char* value);
 /* Waits for asynchronous SETs and for all ops of kv_submit(), which then have their results, and
  * closes the connections. The handle is invalid afterwards, also after an error. The result is that
