@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
-from operator import index
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -30,6 +29,7 @@ from .library import (
     take,
     take_keys,
     ttl_of,
+    version_of,
 )
 from .store import Settings, Versioned, checked, open_handle
 from .watch import AsyncWatcher
@@ -250,7 +250,7 @@ class AsyncStore:
         cursor: Cursor | None = None,
     ) -> "asyncio.Future[_Outcome]":
         self._open()
-        expected = None if version is None else index(version)
+        expected = None if version is None else version_of(version)
         request = _Request(kind, key_bytes(key), source, expected, self._loop.create_future(), ttl_ms, cursor)
         self._new.append(request)
         if not self._is_planned:

@@ -179,6 +179,14 @@ def ttl_of(milliseconds: int) -> int:
     return milliseconds
 
 
+def version_of(version: int) -> int:
+    """Return an expected version as the library takes it. ValueError: no key can have it."""
+    version = index(version)
+    if not 0 <= version < (1 << 64) - 1:
+        raise ValueError(f"a version of {version} is not in 0 to 2**64 - 2")
+    return version
+
+
 class Source:
     """The bytes of a SET: their address, and what keeps them in place.
 

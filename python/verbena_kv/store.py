@@ -24,6 +24,7 @@ from .library import (
     take,
     take_keys,
     ttl_of,
+    version_of,
 )
 from .watch import Watcher
 
@@ -152,9 +153,9 @@ class Store(ClosedAtExit):
     def set_if(self, key: Key, value: Value, version: int) -> int:
         """Store a value if the key has this version; 0: if it is missing. Return the new version.
 
-        KvError with the code CHANGED: the key has another version.
+        KvError with the code CHANGED: the key has another version. ValueError: no key can have it.
         """
-        name, source, seen = key_bytes(key), Source(value), ctypes.c_ulonglong(version)
+        name, source, seen = key_bytes(key), Source(value), ctypes.c_ulonglong(version_of(version))
         with self._handle as handle:
             result = self._library.kv_cas(handle, name, len(name), source.address, source.length, ctypes.byref(seen))
             check(handle, result)
@@ -162,7 +163,7 @@ class Store(ClosedAtExit):
 
     def delete_if(self, key: Key, version: int) -> None:
         """Delete a key if it has this version."""
-        name, seen = key_bytes(key), ctypes.c_ulonglong(version)
+        name, seen = key_bytes(key), ctypes.c_ulonglong(version_of(version))
         with self._handle as handle:
             check(handle, self._library.kv_del_if(handle, name, len(name), ctypes.byref(seen)))
 

@@ -55,6 +55,24 @@ def versions(store: Store) -> None:
     assert store.get("v") is None
 
 
+WRONG_VERSIONS = (-1, (1 << 64) - 1, 1 << 64, (1 << 64) + 1)
+
+
+def a_version_out_of_range_is_not_any_version(store: Store) -> None:
+    """-1 became 2**64 - 1, with which the library changes a key of any version."""
+    store.set("v", b"kept")
+    for wrong in WRONG_VERSIONS:
+        for call, arguments in ((store.set_if, ("v", b"lost", wrong)), (store.delete_if, ("v", wrong))):
+            try:
+                call(*arguments)  # type: ignore[operator]
+                raise AssertionError(wrong)
+            except ValueError as error:
+                assert str(wrong) in str(error)
+    assert code_of(store.set_if, "v", b"lost", (1 << 64) - 2) == Result.CHANGED
+    assert store.get("v") == b"kept"
+    store.delete("v")
+
+
 def many(store: Store) -> None:
     assert store.get_many([]) == []
     values = {f"many {i}": b"v" * SIZES[i % 6] for i in range(500)}
@@ -165,6 +183,15 @@ async def connected_late() -> None:
                 raise AssertionError("the type is wrong")
             except TypeError as error:
                 assert str(error)
+        await open_store.set("v", b"kept")
+        for version in WRONG_VERSIONS:
+            for wrong in (open_store.set_if("v", b"lost", version), open_store.delete_if("v", version)):
+                try:
+                    await wrong
+                    raise AssertionError(version)
+                except ValueError as error:
+                    assert str(version) in str(error)
+        assert await open_store.get("v") == b"kept" and await open_store.delete("v")
 
 
 async def cancelled_while_it_connects() -> None:
@@ -289,6 +316,7 @@ async def asynchronous() -> None:
 with Store(SERVER, SETTINGS) as shared:
     calls(shared)
     versions(shared)
+    a_version_out_of_range_is_not_any_version(shared)
     many(shared)
     watching(shared)
     threads(shared)
