@@ -22,8 +22,8 @@ Store and AsyncStore take Settings(timeout=5.0, transport="tcp", ...) behind the
 Threads: a Store may be used by all threads; with `lanes`, threads do not wait for each other. Any
   thread may close it, or a watcher: close() waits for the calls of the others. An AsyncStore
   belongs to its event loop.
-Errors: KvError, with a `code` of Result and one sentence; TypeError or RuntimeError after a mistake
-  of the program.
+Errors: KvError, with a `code` of Result and one sentence; TypeError, ValueError or RuntimeError
+  after a mistake of the program.
 """
 
 from .aio import AsyncStore

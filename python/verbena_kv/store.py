@@ -28,6 +28,9 @@ from .library import (
 )
 from .watch import Watcher
 
+TIMEOUT_MAX_S = 2147483.647  # kv_options.timeout_ms is an int
+LANES_MAX = 64
+
 
 class Versioned(NamedTuple):
     """A value with its version; a missing key has the value None and the version 0."""
@@ -38,9 +41,12 @@ class Versioned(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of a client; those of struct kv_options in verbena/kv.h."""
+    """The settings of a client; those of struct kv_options in verbena/kv.h.
 
-    timeout: float | None = 10.0  # seconds for each operation; None: no limit
+    ValueError: a number is out of range, or a text has a NUL byte.
+    """
+
+    timeout: float | None = 10.0  # seconds for each operation, up to 2147483.647; None: no limit
     transport: str = "rdma"  # or "tcp"
     protocol: str = "auto"  # or "eager", "rndv"
     insecure: bool = False  # authenticate no peer, and do not encrypt the set-up
@@ -50,7 +56,7 @@ class Settings:
     device: str = ""  # name of the RDMA device; the default is the best one
     one_sided: bool = False  # GETs read published values by RDMA READ alone
     retry: bool = True  # an operation is sent again when its connection is lost
-    lanes: int = 1  # threads that do not wait for each other
+    lanes: int = 1  # threads that do not wait for each other, up to 64
     etcd_ca: str = ""  # for "etcds://": names of files, and a user; or VERBENA_ETCD_CA and so on
     etcd_certificate: str = ""
     etcd_key: str = ""
@@ -65,12 +71,20 @@ class Settings:
                     raise TypeError(f"Settings: timeout must be a number of seconds or None, not {value!r}")
             elif type(value) is not type(each.default):
                 raise TypeError(f"Settings: {each.name} must be {type(each.default).__name__}, not {value!r}")
+            elif isinstance(value, str) and "\0" in value:
+                raise ValueError(f"Settings: {each.name} has a NUL byte: {value!r}")
+        if self.timeout is not None and not 0 < self.timeout <= TIMEOUT_MAX_S:
+            raise ValueError(f"Settings: timeout must be above 0 and at most {TIMEOUT_MAX_S} s, not {self.timeout!r}")
+        if not 1 <= self.lanes <= LANES_MAX:
+            raise ValueError(f"Settings: lanes must be 1 to {LANES_MAX}, not {self.lanes!r}")
 
 
 def checked(servers: str, settings: Settings | None) -> tuple[str, Settings]:
-    """Return what a constructor was given. TypeError: it is something else."""
+    """Return what a constructor was given. TypeError, ValueError: it is something else."""
     if not isinstance(servers, str):
         raise TypeError(f'servers must be a str such as "10.0.0.1" or "a:7472,b:7472", not {servers!r}')
+    if "\0" in servers:
+        raise ValueError(f"servers has a NUL byte: {servers!r}")
     if settings is not None and not isinstance(settings, Settings):
         raise TypeError(f"settings must be Settings(...), not {settings!r}")
     return servers, settings or Settings()

@@ -55,10 +55,26 @@ def test_a_missing_library_is_an_error_that_says_what_to_install(programs: Progr
         ("Settings(timeout='5')", "TypeError: Settings: timeout must be a number of seconds or None, not '5'"),
         ("Settings(transport=None)", "TypeError: Settings: transport must be str, not None"),
         ("Settings(lanes='2')", "TypeError: Settings: lanes must be int, not '2'"),
+        ("Settings(lanes=0)", "ValueError: Settings: lanes must be 1 to 64, not 0"),
+        ("Settings(lanes=65)", "ValueError: Settings: lanes must be 1 to 64, not 65"),
+        ("Settings(lanes=-1)", "ValueError: Settings: lanes must be 1 to 64, not -1"),
+        ("Settings(timeout=0)", "ValueError: Settings: timeout must be above 0 and at most 2147483.647 s, not 0"),
+        ("Settings(timeout=-1.5)", "ValueError: Settings: timeout must be above 0"),
+        ("Settings(timeout=2147483.648)", "ValueError: Settings: timeout must be above 0"),
+        ("Settings(timeout=10**400)", "ValueError: Settings: timeout must be above 0"),
+        ("Settings(timeout=float('nan'))", "ValueError: Settings: timeout must be above 0"),
+        ("Settings(timeout=float('inf'))", "ValueError: Settings: timeout must be above 0"),
+        (r"Settings(transport='tcp\0rdma')", r"ValueError: Settings: transport has a NUL byte: 'tcp\x00rdma'"),
+        (r"Settings(ca='ca.pem\0')", "ValueError: Settings: ca has a NUL byte"),
+        (r"Store('127.0.0.1\0:7472')", "ValueError: servers has a NUL byte"),
+        (r"AsyncStore('127.0.0.1\0:7472')", "ValueError: servers has a NUL byte"),
     ],
 )
 def test_a_wrong_argument_is_an_error_and_no_crash(programs: Programs, line: str, error: str) -> None:
-    """AsyncStore("host") took the text for a handle, and the process ended with SIGSEGV."""
+    """AsyncStore("host") took the text for a handle, and the process ended with SIGSEGV.
+
+    A timeout of 4294968 s became 704 ms, and one of -1 s became 1 ms; a text ended at its NUL byte.
+    """
     program = f"import asyncio; from verbena_kv import AsyncStore, Settings, Store; {line}"
     ran = programs.run(sys.executable, "-c", program, env=ENVIRONMENT)
     assert ran.status == 1 and f"\n{error}" in ran.err, ran
