@@ -8,8 +8,10 @@ Errors: RpcError. The server is untrusted: after a frame that breaks the protoco
 """
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Optional
 
 import msgpack
@@ -109,10 +111,11 @@ class Client:
             sequence, answer = self._begin(function)
             opened = Stream(self._sender, lambda: self._give_up(sequence, CANCELED), sequence, answer)
             self._streams[sequence] = opened
-        head = frame.encode(
-            frame.OPEN, sequence, frame.function_id(function), body, patience_us=_microseconds(timeout or 0)
-        )
-        self._put(sequence, head + opened.first_grant(), timeout or self._timeout or None)
+        with self._forgotten_on_error(sequence):
+            function_id, patience_us = frame.function_id(function), _microseconds(timeout or 0)
+            head = frame.encode(frame.OPEN, sequence, function_id, body, patience_us=patience_us)
+            patience = timeout or self._timeout or None
+            self._sender.send(head + opened.first_grant(), self._raise_if_closed, patience)
         self._start_timeout(sequence, answer, timeout or 0)
         return opened
 
@@ -137,12 +140,10 @@ class Client:
         body = msgpack.packb(list(arguments)) if arguments else b""
         with self._lock:
             sequence, future = self._begin(function)
-        function_id = frame.function_id(function)
-        self._put(
-            sequence,
-            frame.encode(frame.REQUEST, sequence, function_id, body, attachment, _microseconds(patience)),
-            patience or None,
-        )
+        with self._forgotten_on_error(sequence):
+            function_id, patience_us = frame.function_id(function), _microseconds(patience)
+            request = frame.encode(frame.REQUEST, sequence, function_id, body, attachment, patience_us)
+            self._sender.send(request, self._raise_if_closed, patience or None)
         return sequence, future
 
     def _begin(self, function: str) -> "tuple[int, Future[Reply]]":
@@ -154,10 +155,11 @@ class Client:
         self._waiting[self._sequence] = function, future
         return self._sequence, future
 
-    def _put(self, sequence: int, message: bytes, timeout: float | None) -> None:
-        """Send a request within `timeout` seconds; forget its call if that fails."""
+    @contextmanager
+    def _forgotten_on_error(self, sequence: int) -> Iterator[None]:
+        """Send a request in this block: if it fails, also before the first byte, its call ends."""
         try:
-            self._sender.send(message, self._raise_if_closed, timeout)
+            yield
         except BaseException as error:
             with self._lock:
                 self._waiting.pop(sequence, None)

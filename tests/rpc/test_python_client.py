@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +107,28 @@ def test_an_error_is_unpickled(error: Exception) -> None:
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         same = pickle.loads(pickle.dumps(error, protocol))
         assert (type(same), str(same), vars(same)) == (type(error), str(error), vars(error))
+
+
+def test_a_call_that_fails_before_it_is_sent_does_not_stay_in_flight(client: Client) -> None:
+    """An attachment of a wrong type, a timeout of infinity and so on left an entry for ever."""
+    wrong: Any = client
+    for mistake in (
+        lambda: wrong.call("rpc_test::add", 1, 2, attachment="text"),
+        lambda: wrong.send("rpc_test::add", 1, 2, attachment=5),
+        lambda: wrong.call(7),
+        lambda: wrong.send(b"rpc_test::add", 1, 2),
+        lambda: wrong.call("rpc_test::add", 1, object()),
+        lambda: client.call("rpc_test::add", 1, 2, timeout=float("inf")),
+        lambda: client.call("rpc_test::add", 1, 2, timeout=float("nan")),
+        lambda: client.call("rpc_test::add", 1, 2, timeout=1e300),
+        lambda: client.stream("rpc_test::mean", timeout=float("inf")),
+        lambda: client.stream("rpc_test::mean", timeout=float("nan")),
+        lambda: wrong.stream(7),
+    ):
+        with pytest.raises((TypeError, ValueError, OverflowError, AttributeError)):
+            mistake()
+        assert client._waiting == {} and client._streams == {}
+    assert client.call("rpc_test::add", 1, 2) == 3
 
 
 def test_the_error_of_an_unknown_function_names_it(client: Client) -> None:
