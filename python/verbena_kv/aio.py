@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from .closing import Guarded
+from .closing import Guarded, warn_of_unclosed
 from .errors import KvError, Result
 from .library import (
     DEL,
@@ -109,7 +109,8 @@ class AsyncStore:
     """A client of one server or several, which `async with` or open() connects.
 
     Operations that tasks begin in one turn of the event loop leave together. A task that is
-    cancelled stops waiting; its operation may be made all the same.
+    cancelled stops waiting; its operation may be made all the same. A store that is dropped with
+    its event loop is closed, unless operations are under way, with a ResourceWarning.
     RuntimeError: an operation before the store is connected.
     """
 
@@ -198,6 +199,15 @@ class AsyncStore:
         for address, request in self._under_way.items():
             request.finish(Op.from_address(address))
         self._under_way.clear()
+
+    def __del__(self) -> None:
+        handle: Guarded | None = getattr(self, "_handle", None)  # None: not connected, or closed
+        if handle is not None and handle.is_open_here():
+            try:
+                warn_of_unclosed(self)
+            finally:
+                if not self._under_way:  # else kv_close() would wait for a server
+                    handle.close()
 
     async def __aenter__(self) -> Self:
         if not self._is_begun:

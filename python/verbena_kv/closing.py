@@ -2,6 +2,7 @@
 """Objects of the library that are closed once, and not while a call uses them."""
 
 import os
+import warnings
 from collections.abc import Callable
 from threading import Lock, get_ident
 from types import TracebackType
@@ -64,6 +65,9 @@ class Guarded:
         """Return whether this is the process that made it, not a child of a fork."""
         return os.getpid() == self._process
 
+    def is_open_here(self) -> bool:
+        return not self.is_closed and self.is_of_this_process()
+
     def __enter__(self) -> int:
         thread = get_ident()
         try:
@@ -96,3 +100,8 @@ class Guarded:
             self._end(address)
         finally:
             self._ended.release()
+
+
+def warn_of_unclosed(store: object) -> None:
+    """Warn of a store that was dropped while it was open, as files and sockets of Python do."""
+    warnings.warn(f"unclosed {store!r}", ResourceWarning, stacklevel=3, source=store)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from .closing import ClosedAtExit, Guarded
+from .closing import ClosedAtExit, Guarded, warn_of_unclosed
 from .errors import KvError, Result
 from .library import (
     GET,
@@ -119,7 +119,10 @@ def open_handle(servers: str, settings: Settings) -> int:
 
 
 class Store(ClosedAtExit):
-    """A client of one server or several, from construction to close(); also a context manager."""
+    """A client of one server or several, from construction to close(); also a context manager.
+
+    A store that is dropped without close() is closed, with a ResourceWarning.
+    """
 
     def __init__(self, servers: str, settings: Settings | None = None) -> None:
         """Connect to "host[:port]", a list of these with commas, or an etcd prefix.
@@ -228,7 +231,7 @@ class Store(ClosedAtExit):
 
         The first one is LOOK_AGAIN. KvError while they are taken: a server is too old.
         """
-        return Watcher(self._handle, key, prefix)
+        return Watcher(self._handle, key, prefix, self)
 
     def close(self) -> None:
         """Wait for the calls of other threads, and close the connections. Values stay valid.
@@ -236,6 +239,14 @@ class Store(ClosedAtExit):
         A call that begins later is a KvError (INVALID), and a watcher ends.
         """
         self._handle.close()
+
+    def __del__(self) -> None:
+        handle: Guarded | None = getattr(self, "_handle", None)  # None: the constructor failed
+        if handle is not None and handle.is_open_here():
+            try:
+                warn_of_unclosed(self)
+            finally:
+                handle.close()
 
 
 def is_missing(handle: int, result: int) -> bool:

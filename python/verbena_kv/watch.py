@@ -92,6 +92,11 @@ class Watcher(_Watched):
     other threads.
     """
 
+    def __init__(self, store: Guarded, key: Key, prefix: bool, owner: object) -> None:
+        """Use Store.watch() instead. `owner` is the store, which closes when it is dropped."""
+        super().__init__(store, key, prefix)
+        self._owner = owner
+
     def get(self, timeout: float | None = None) -> Event | None:
         """Return the next event; None after this many seconds, or when the watcher is closed."""
         end = None if timeout is None else time.monotonic() + timeout

@@ -103,6 +103,35 @@ def test_a_child_that_drops_a_value_of_its_parent_does_not_crash(programs: Progr
     assert (ran.status, ran.out, ran.err) == (0, "all good\n", ""), ran
 
 
+def test_a_store_that_is_dropped_does_not_keep_its_connections(programs: Programs) -> None:
+    _, where = serve(programs)
+    ran = programs.run(sys.executable, ROOT / "tests" / "kv" / "python_dropped.py", where, env=ENVIRONMENT)
+    assert (ran.status, ran.out, ran.err) == (0, "all good\n", ""), ran
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pass",
+        "cycle = [store]; cycle.append(cycle); del store",
+        "value = store.get('key'); watcher = store.watch('key')",
+        "threading.Thread(target=lambda: list(store.watch('key')), daemon=True).start()",
+        "sys.keep = store",
+        "opened = asyncio.run(AsyncStore.open(sys.argv[1]))",
+    ],
+)
+def test_a_store_that_is_open_at_the_end_of_the_program_is_no_crash(programs: Programs, line: str) -> None:
+    _, where = serve(programs)
+    program = (
+        "import asyncio, sys, threading; from verbena_kv import AsyncStore, Store; "
+        f"store = Store(sys.argv[1]); store.set('key', b'v' * 100_000); {line}"
+    )
+    ran = programs.run(sys.executable, "-W", "default", "-c", program, where, env=ENVIRONMENT)
+    assert ran.status == 0 and "Exception" not in ran.err and "Error" not in ran.err, ran
+    if line == "pass":
+        assert ran.err.count("ResourceWarning: unclosed <verbena_kv.store.Store object") == 1, ran
+
+
 def test_an_installed_module_finds_the_library_of_its_prefix(programs: Programs, tmp_path: Path) -> None:
     """It looked in its own folder alone, so a prefix had to be in the loader's path."""
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "VERBENA_KV_LIBRARY"}
