@@ -101,7 +101,7 @@ def _obstacle(old: Row | None, new: Row) -> str:
         return "the baseline has no such row"
     for whose, row in (("the baseline's row", old), ("this row", new)):
         if not row.usable:
-            return f"{whose} is {row.validity}" + (f": {row.reason}" if row.reason else "")
+            return f"{whose} is {row.fault}"
     return drift(old, new)
 
 

@@ -47,7 +47,7 @@ class Comparison(Generic[RowType]):
             if row is None:
                 return f"no {name} row"
             if not row.usable:
-                return f"{name} {row.validity}" + (f": {row.reason}" if row.reason else "")
+                return f"{name} {row.fault}"
             if row.get(self.figure) is None:
                 return f"{name} has no figure"
             if not row.get(self.figure):

@@ -75,6 +75,10 @@ class Experiment:
         rows = self.rows(table)
         published = self.published()
         is_published = published is not None and rows == published.rows
+        if not is_published:
+            rows = tuple(
+                row if row.repetitions or row.validity in ("n/a", "invalid") else row.without_evidence() for row in rows
+            )
         return self.source(label, table.environment, rows, is_published, table.kind)
 
     def published(self) -> Source | None:

@@ -20,7 +20,7 @@ from report.claims import Judgement
 from report.compare import NO_DIFFERENCE, NOT_COMPARED, Comparison
 from report.experiment import Experiment
 from report.spectrum import TICKS, Spectrum
-from report.tables import NO_VALUE, Row, Source, TableError, digits
+from report.tables import NO_EVIDENCE, NO_VALUE, Row, Source, TableError, digits
 
 FOLDER = Path(__file__).resolve().parent
 CHARTS_MAX = 60  # plots of one experiment on one page
@@ -64,7 +64,7 @@ def render(parts: list[Part], changes: list[Change] | None) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"digits": digits, "cells": row_cells, "percent": _percent}
-    environment.globals |= {"columns_used": columns_used, "words_used": words_used}
+    environment.globals |= {"columns_used": columns_used, "words_used": words_used, "no_evidence": NO_EVIDENCE}
     library = next((path for path in LIBRARIES if path.exists()), None)
     if library is None:
         raise TableError(f"there is no {LIBRARIES[-1]}: install Debian's package libjs-chart.js")

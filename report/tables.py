@@ -8,13 +8,15 @@ value that the file does not have is None; nothing is guessed. Its validity is t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 PUBLISHED = Path(__file__).resolve().parent.parent / "bench" / "published"
 NO_VALUE = "–"  # in a table, where a row has no figure
+# The words of `verbena check` for a table without evidence (bench/judge/judge.h).
+NO_EVIDENCE = "no repetitions: its figures are taken from the file"
 NUMBER_MAX = 1e18  # greater numbers, and those below 1 / NUMBER_MAX, are refused
 # The columns, of rows or of their repetitions, that have the round trip of a cache line between the
 # cores of both ends, in nanoseconds.
@@ -54,6 +56,7 @@ class Row:
     reason: str = ""
     repetitions: tuple[dict[str, object], ...] = ()
     judged_cell: tuple[object, ...] = ()  # rows of two runs are compared if it is the same
+    is_bare: bool = False  # it has neither repetitions, nor a place in a published table
 
     def get(self, name: str) -> float | None:
         return self.values.get(name)
@@ -69,7 +72,20 @@ class Row:
     @property
     def usable(self) -> bool:
         """True if the row may support or contradict a claim."""
-        return self.validity == "valid"
+        return self.validity == "valid" and not self.is_bare
+
+    @property
+    def fault(self) -> str:
+        """Why a row is not usable: "invalid: ..." or "valid, but no repetitions: ..."."""
+        if self.is_bare and self.validity == "valid":
+            return f"valid, but {NO_EVIDENCE}"
+        return f"{self.validity}: {self.reason}" if self.reason else self.validity
+
+    def without_evidence(self) -> Self:
+        """Return the row as one whose figures follow from nothing, and which has no intervals."""
+        values = {name: value for name, value in self.values.items() if not name.endswith(("_low", "_high"))}
+        reason = "; ".join(part for part in (self.reason, NO_EVIDENCE) if part)
+        return replace(self, values=values, reason=reason, is_bare=True)
 
     @property
     def device(self) -> str | None:
@@ -113,6 +129,10 @@ class Source(Generic[RowType]):
             "published": "published figures, the publishers' own",
             "unknown": "device not stated to be hardware or software",
         }[self.kind]
+
+    @property
+    def lacks_evidence(self) -> bool:
+        return any(row.is_bare for row in self.rows)
 
     @property
     def device_text(self) -> str:

@@ -110,7 +110,7 @@ bench::Json document_of(const bench::Experiment& experiment, const bench::Json& 
 void print_json(const CheckedTable& options, const bench::Experiment& experiment, bench::Table& table,
 	std::string_view kind, std::span<const bench::Verdict> verdicts) {
 	bench::Json document{{"file", options.file}, {"experiment", experiment.name}, {"kind", kind},
-		{"rows", bench::Json::array()}, {"remark", experiment.remark ? experiment.remark(table) : ""},
+		{"rows", bench::Json::array()}, {"remark", bench::remark_on(experiment, table)},
 		{"invalid", number_of_rows(verdicts, bench::Validity::invalid)},
 		{"suspect", number_of_rows(verdicts, bench::Validity::suspect)}};
 	if (options.table) {
@@ -137,7 +137,7 @@ void print_findings(
 			fmt::print("{:<7}  {}: {}\n", bench::name_of(validity), bench::printable(experiment.title(table.rows[i])),
 				bench::printable(reason));
 	}
-	if (const std::string remark = experiment.remark ? experiment.remark(table) : ""; !remark.empty())
+	if (const std::string remark = bench::remark_on(experiment, table); !remark.empty())
 		fmt::print("{}\n", bench::printable(remark));
 	fmt::print("{}\n", counts_text(verdicts));
 }

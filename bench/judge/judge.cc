@@ -33,9 +33,17 @@ bool claims_figures(const Experiment& experiment, const Json& row) {
 		[&](const Column& column) { return column.role == Role::result && has_figure(row, column); });
 }
 
+// Names in the environment that our programs write. One of them is enough: a file that was stripped
+// of its repetitions and of its commit is still ours.
+constexpr std::string_view our_names[] = {"commit", "command", "settings", "device", "kind", "gid", "gid_index", "mtu",
+	"link", "connect", "transport", "peer_device", "peer_kind", "core_to_core_ns", "cpu", "cores", "kernel", "date"};
+
 // Whether the table has columns, or an environment, that no published table has.
 bool is_ours(const Experiment& experiment, const Table& table) {
-	if (!value_of(table.environment, "commit").empty()) return true;
+	if (std::ranges::any_of(table.environment, [](const auto& entry) {
+			return std::ranges::find(our_names, lowered(entry.first)) != std::end(our_names);
+		}))
+		return true;
 	return std::ranges::any_of(experiment.columns, [&](const Column& column) {
 		return !column.is_published &&
 			std::ranges::any_of(table.rows, [&](const Json& row) { return row.contains(column.name); });
@@ -192,6 +200,15 @@ Findings findings_on(const Experiment& experiment, const Table& table, std::size
 }
 
 }  // namespace
+
+std::string remark_on(const Experiment& experiment, const Table& table) {
+	std::string text = experiment.remark ? experiment.remark(table) : "";
+	const bool lacks_evidence = !is_ours(experiment, table) && std::ranges::any_of(table.rows, [&](const Json& row) {
+		return repetitions_of(row) == 0 && claims_figures(experiment, row);
+	});
+	if (lacks_evidence) text += (text.empty() ? "" : "; ") + std::string(no_evidence);
+	return text;
+}
 
 std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experiment, const Table& table) {
 	for (const Column& column : experiment.columns)

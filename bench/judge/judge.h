@@ -12,7 +12,7 @@
 //   Each has the histograms of its latencies, unless the table is CSV. The row is summarized from
 //   them once more; a row whose figures differ from that summary is invalid. So is a row of ours
 //   without repetitions, unless it claims no figure. A published table has none; it is recognized
-//   by having no column beyond the published ones.
+//   by having no column beyond the published ones, and no environment that our programs write.
 // - Their number, which is the same in all rows of a sweep, unless it was ended early.
 // - Its environment: the repetitions that the command asked for, and the distance.
 // - Its figures, by the rules of the experiment (Experiment::examine_row and examine_table).
@@ -32,6 +32,13 @@ namespace verbena::bench {
 // One verdict for each row. The error says which published column the table does not have, so that
 // it cannot be one of this experiment.
 std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experiment, const Table& table);
+
+// The words for a table without evidence; report/tables.py has the same.
+inline constexpr std::string_view no_evidence = "no repetitions: its figures are taken from the file";
+
+// A sentence about the table as a whole: that of the experiment, and for a table that is not ours
+// the words above if its figures have no repetitions. Empty if there is none.
+std::string remark_on(const Experiment& experiment, const Table& table);
 
 // Judges a table that was measured, and writes each verdict into the columns `validity` and
 // `reason` of its row.

@@ -120,6 +120,26 @@ TEST(Judge, OurRowsHaveRepetitionsAndPublishedOnesHaveNot) {
 	EXPECT_EQ(judged(bare).validity, Validity::invalid);
 }
 
+// A file that had lost its repetitions and the line of its commit was valid with any figures.
+TEST(Judge, ATableThatWasStrippedOfItsEvidenceIsInvalidByAnyLineThatOursHave) {
+	const Json bare{{"size", "8"}, {"rate", "3"}};
+	const auto validity = [&](const char* name) {
+		return judge(sums, {.environment = {{name, "x"}}, .rows = {bare}})->front().validity;
+	};
+	for (const char* name :
+		{"commit", "Commit", "command", "settings", "device", "core_to_core_ns", "peer_kind", "date"})
+		EXPECT_EQ(validity(name), Validity::invalid) << name;
+	EXPECT_EQ(validity("note"), Validity::valid);
+}
+
+TEST(Judge, ATableWithoutEvidenceSaysThatItHasNone) {
+	const Json bare{{"size", "8"}, {"rate", "3"}}, none{{"size", "8"}, {"rate", "n/a"}};
+	EXPECT_EQ(remark_on(sums, {.rows = {bare}}), no_evidence);
+	EXPECT_EQ(remark_on(sums, {.rows = {none}}), "");
+	EXPECT_EQ(remark_on(sums, {.rows = {row(8, {1, 2})}}), "");
+	EXPECT_EQ(remark_on(sums, {.environment = {{"commit", "1234"}}, .rows = {bare}}), "") << "the row is invalid";
+}
+
 TEST(Judge, ARowWithoutFiguresIsNotApplicable) {
 	const Json none{{"size", 8}, {"rate", nullptr}, {"reason", "too long"}, {"repetitions", Json::array()}};
 	EXPECT_EQ(judged(none).validity, Validity::not_applicable);

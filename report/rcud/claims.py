@@ -177,7 +177,7 @@ def describe(row: Row) -> str:
     name = f"{row.mode} {row.msg} B, window {row.window}"
     if row.mops is None or row.gib is None:
         return f"{name}: {row.validity} ({row.reason or 'no figures'})"
-    mark = "" if row.validity == "valid" else f" ({row.validity}: {row.reason})"
+    mark = "" if row.usable else f" ({row.fault})"
     return f"{name}: {digits(row.mops)} Mops, {row.gib:.4g} GiB/s{mark}"
 
 

@@ -59,7 +59,7 @@ class Row(tables.Row):
 
     @property
     def usable(self) -> bool:
-        return self.validity == "valid" and self.mops is not None
+        return super().usable and self.mops is not None
 
     @property
     def measured_interval(self) -> bool:
@@ -148,7 +148,10 @@ def _examine(row: Row) -> None:
 
 
 def _with_interval(row: Row, rounding: float) -> Row:
-    """Add the interval of gib; without one of mops both have the range of their rounding."""
+    """Add the interval of gib; without one of mops both have the range of their rounding.
+
+    Experiment.read() leaves that range to the published table alone.
+    """
     if row.mops is None:
         return row
     values, words = dict(row.values), dict(row.words)

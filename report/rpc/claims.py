@@ -34,7 +34,8 @@ def rate_of_small_calls(source: Source) -> Finding:
     if most is None:
         return Finding(NOT_TESTABLE, "no row of 128 B with 256 in flight over RDMA", evidence)
     if not most.usable:
-        because = f"the row of this rate cannot be true: {most.reason}"
+        because = f"the row of this rate {'is' if most.is_bare else 'cannot be true:'} "
+        because += most.fault if most.is_bare else most.reason
         if source.published:
             because += (
                 f"; by its Gb/s the rate is {most.values['gigabits_per_second'] * 1e9 / 8 / most.size / 1e6:.2f} "
@@ -224,7 +225,7 @@ def _size(size: int) -> str:
 def _line(row: Row, column: str, unit: str) -> str:
     if row.get(column) is None:
         return f"{row.name}: {row.validity} ({row.reason})"
-    mark = "" if row.usable else f" ({row.validity}: {row.reason})"
+    mark = "" if row.usable else f" ({row.fault})"
     return f"{row.name}: {_number(row, column)} {unit}{mark}"
 
 

@@ -51,7 +51,7 @@ def at_once(row: Row) -> str:
 def line_of(row: Row, text: str, more: str = "") -> str:
     """Return what a row is, and `text` about it, in one line."""
     pace = f", {row.rate:.0f}/s offered" if row.rate else ""
-    mark = "" if row.usable else f" ({row.validity}: {row.reason})"
+    mark = "" if row.usable else f" ({row.fault})"
     sharing = f" on {row.shared} shared queue pairs" if row.shared else ""
     if row.is_rival:
         return f"{row.system} with {row.clients} clients over {row.transport}: {text}{mark}"

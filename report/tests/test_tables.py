@@ -12,7 +12,7 @@ import pytest
 from report import tables
 from report.rcud.experiment import RCUD
 from report.tests import synthetic
-from report.tests.running import read
+from report.tests.running import read, run
 
 HEADER = "experiment,mode,msg,window,iters,mops,gib\n"
 
@@ -185,3 +185,25 @@ def test_malformed_input_is_a_one_line_error_with_the_place(tmp_path: Path, text
         read(write(tmp_path, text))
     assert says in str(error.value)
     assert "\n" not in str(error.value)
+
+
+BARE = f"{HEADER}msg_sweep,RC,64,4,1000,4,0.238419\nmsg_sweep,UD,64,4,1000,40,2.38419\n"
+
+
+def test_figures_without_repetitions_make_no_winner_and_support_no_claim(tmp_path: Path) -> None:
+    """Seven columns alone got the intervals of the published table, and so a winner."""
+    forged = read(write(tmp_path, BARE))
+    assert forged.lacks_evidence and [row.validity for row in forged.rows] == ["valid", "valid"]
+    assert not any(row.usable or row.has_interval("mops") for row in forged.rows)
+    assert [each.winner for each in RCUD.compare(forged)] == ["n/a"]
+    assert RCUD.compare(forged)[0].obstacle == f"RC valid, but {tables.NO_EVIDENCE}"
+    assert "supported" not in {each.finding.verdict for each in RCUD.judge_claims(forged)}
+    assert not RCUD.published().lacks_evidence
+
+
+def test_the_page_says_that_a_table_has_no_evidence(tmp_path: Path) -> None:
+    (tmp_path / "forged.csv").write_text(BARE, encoding="utf-8")
+    done = run("forged.csv", "-o", "page.html", cwd=tmp_path)
+    assert done.returncode == 0, done
+    listed = (tmp_path / "page.html").read_text(encoding="utf-8").split("</header>")[0]
+    assert f'<span class="device">{tables.NO_EVIDENCE}</span>' in listed
