@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 namespace verbena::bench {
 namespace {
 
-// In small letters; empty if the environment has no such key.
-std::optional<std::string> said_of(const Environment& environment, std::string_view name) {
+// In small letters; empty if the environment does not say it.
+std::string said_of(const Environment& environment, std::string_view name) {
 	for (const auto& [key, value] : environment)
 		if (lowered(key) == name) return lowered(value);
 	return {};
@@ -37,17 +37,29 @@ std::string_view software_device_in(std::string_view text) {
 bool is_called_hardware(const Environment& environment) { return said_of(environment, "kind") == "hardware"; }
 
 std::expected<std::string_view, std::string> kind_of(const Table& table) {
-	const auto said = said_of(table.environment, "kind");
-	if (said && said != "hardware" && said != "software")
-		return std::unexpected(fmt::format("kind '{}' in the environment is neither hardware nor software", *said));
-	const bool names_software = !software_device_in(said_of(table.environment, "device").value_or("")).empty() ||
-		std::ranges::any_of(
-			table.rows, [](const Json& row) { return !software_device_in(word_of(row, "device")).empty(); });
-	if (names_software || said == "software") return "software";
-	return said ? "hardware" : "unknown";
+	const std::string said = said_of(table.environment, "kind"), of_peer = said_of(table.environment, "peer_kind"),
+					  common = said_of(table.environment, "device"), peer = said_of(table.environment, "peer_device");
+	for (const auto& [name, value] : {std::pair("kind", said), std::pair("peer_kind", of_peer)})
+		if (!value.empty() && value != "hardware" && value != "software")
+			return std::unexpected(
+				fmt::format("{} '{}' in the environment is neither hardware nor software", name, value));
+	const auto any_row = [&](auto is_so) {
+		return std::ranges::any_of(table.rows, [&](const Json& row) { return is_so(word_of(row, "device")); });
+	};
+	if (said == "hardware" && common.empty() && !any_row([](const std::string& own) { return !own.empty(); }))
+		return std::unexpected("the environment says hardware, but the table names no device");
+	const bool names_software = !software_device_in(common).empty() || !software_device_in(peer).empty() ||
+		any_row([](const std::string& own) { return !software_device_in(own).empty(); });
+	if (names_software || said == "software" || of_peer == "software") return "software";
+	return said.empty() ? "unknown" : "hardware";
 }
 
 void examine_devices(const Table& table, std::span<Findings> findings) {
+	const std::string of_peer = said_of(table.environment, "peer_device");
+	const std::string_view peer = software_device_in(of_peer);
+	if (!peer.empty() && said_of(table.environment, "peer_kind") == "hardware")
+		for (Findings& each : findings)
+			each.invalid(fmt::format("{} is a software device, but the environment's peer_kind says hardware", peer));
 	if (!is_called_hardware(table.environment)) return;
 	const std::string_view common = software_device_in(value_of(table.environment, "device"));
 	for (std::size_t i = 0; i < table.rows.size(); ++i) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kind of device that measured a table: software must not be presented as hardware.
 //
-// It follows from the environment's `kind` and `device` and from the rows' `device`, and from
-// nothing else in the file. Upper and lower case are the same.
+// It follows from the environment's `kind`, `device`, `peer_kind` and `peer_device` and from the
+// rows' `device`, and from nothing else in the file. Upper and lower case are the same, and a value
+// that is empty is not said.
 //
 // Threads: pure functions.
 #pragma once
@@ -24,12 +25,14 @@ std::string_view software_device_in(std::string_view text);
 // Whether the environment calls the device hardware.
 bool is_called_hardware(const Environment& environment);
 
-// "software" if the environment says so or a device is software; else "hardware" if the environment
-// says so; else "unknown". The error says that `kind` has another value.
+// "software" if the environment says so about one of the ends, or a device is software; else
+// "hardware" if the environment says so; else "unknown". The error says that `kind` or `peer_kind`
+// has another value, or that a table that is called hardware names no device.
 std::expected<std::string_view, std::string> kind_of(const Table& table);
 
 // A row whose own device, or that of the environment, is software is invalid if the environment
-// says hardware. `findings` has an entry for each row.
+// says hardware; so is each row if the same is true of the peer. `findings` has an entry for each
+// row.
 void examine_devices(const Table& table, std::span<Findings> findings);
 
 }  // namespace verbena::bench

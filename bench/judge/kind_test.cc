@@ -12,8 +12,8 @@ std::string kind(Environment environment, const char* device = "") {
 }
 
 TEST(Kind, IsThatOfTheEnvironmentInAnyCase) {
-	EXPECT_EQ(kind({{"kind", "hardware"}}), "hardware");
-	EXPECT_EQ(kind({{"Kind", "Hardware"}}), "hardware");
+	EXPECT_EQ(kind({{"kind", "hardware"}}, "mlx5_0"), "hardware");
+	EXPECT_EQ(kind({{"Kind", "Hardware"}, {"Device", "mlx5_0"}}), "hardware");
 	EXPECT_EQ(kind({{"kind", "SOFTWARE"}}), "software");
 	EXPECT_EQ(kind({}), "unknown");
 }
@@ -34,7 +34,41 @@ TEST(Kind, OfASoftwareDeviceIsSoftwareWhateverTheEnvironmentSays) {
 
 TEST(Kind, WithAnUnknownValueIsRefused) {
 	EXPECT_EQ(kind({{"kind", "virtual"}}), "kind 'virtual' in the environment is neither hardware nor software");
-	EXPECT_EQ(kind({{"kind", ""}}), "kind '' in the environment is neither hardware nor software");
+	EXPECT_EQ(
+		kind({{"peer_kind", "virtual"}}), "peer_kind 'virtual' in the environment is neither hardware nor software");
+}
+
+// `bench kv --transport tcp` wrote an empty kind, and its table was refused.
+TEST(Kind, ThatIsEmptyIsNotSaid) {
+	EXPECT_EQ(kind({{"kind", ""}, {"peer_kind", ""}}), "unknown");
+	EXPECT_EQ(kind({{"kind", ""}}, "vb_lo"), "software");
+}
+
+TEST(Kind, HardwareWithoutAnyDeviceIsRefused) {
+	const char* refusal = "the environment says hardware, but the table names no device";
+	EXPECT_EQ(kind({{"kind", "hardware"}}), refusal);
+	EXPECT_EQ(kind({{"kind", "hardware"}, {"device", ""}, {"peer_device", "mlx5_0"}}), refusal);
+}
+
+// A table was hardware although its peer was a software device.
+TEST(Kind, IsSoftwareIfThePeerIs) {
+	const auto with = [](const char* name, const char* value) {
+		return kind({{"kind", "hardware"}, {"device", "mlx5_0"}, {name, value}});
+	};
+	EXPECT_EQ(with("peer_device", "vb_lo"), "software");
+	EXPECT_EQ(with("peer_kind", "Software"), "software");
+	EXPECT_EQ(with("peer_device", "mlx5_1"), "hardware");
+}
+
+TEST(Kind, EachRowIsInvalidIfAPeerOfSoftwareIsCalledHardware) {
+	const auto found = [](const char* said) {
+		std::vector<Findings> findings(1);
+		const Environment environment{{"peer_device", "vb_lo"}, {"peer_kind", said}};
+		examine_devices({.environment = environment, .rows = {{{"mops", 1}}}}, findings);
+		return findings[0].verdict().reason;
+	};
+	EXPECT_EQ(found("software"), "");
+	EXPECT_EQ(found("Hardware"), "vb_lo is a software device, but the environment's peer_kind says hardware");
 }
 
 TEST(Kind, ARowOfASoftwareDeviceIsInvalidIfTheEnvironmentSaysHardware) {
