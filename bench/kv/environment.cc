@@ -45,20 +45,18 @@ bench::Environment environment_of(
 	const Cells& cells, Sessions& sessions, std::span<const bench::Json> rows, const std::string& command_line) {
 	const Served& served = sessions.served();
 	const bool tcp = cells.common.transport == Transport::tcp;
-	bench::Environment environment{
-		{"device", tcp ? "" : served.device},
-		{"kind",
-			tcp                   ? ""
-				: served.software ? "software"
-								  : "hardware"},
-		{"gid", tcp ? "" : served.gid},
-		{"mtu", tcp ? "" : std::to_string(served.mtu)},
+	bench::Environment environment;
+	if (!tcp)  // which has no device
+		environment = {{"device", served.device}, {"kind", served.software ? "software" : "hardware"},
+			{"gid", served.gid}, {"mtu", std::to_string(served.mtu)}};
+	const bench::Environment common{
 		{"link", std::string(tcp ? "TCP" : served.link) + bench::between("")},
 		{"transport", std::string(name_of(cells.common.transport))},
 		{"settings", settings_of(cells, sessions.common())},
 		{"server_registrations", std::to_string(sessions.server_registrations())},
 		{"core_to_core_ns", bench::core_to_core_ns(rows, {"core_to_core_ns"})},
 	};
+	environment.insert(environment.end(), common.begin(), common.end());
 	if (const std::string ratios = against_one_copy(rows); !ratios.empty())
 		environment.emplace_back("one_copy", ratios);
 	const auto machine = bench::machine(command_line);

@@ -292,6 +292,17 @@ def test_a_word_that_is_given_twice_counts_once(programs: Programs) -> None:
     assert ran.status == 0 and len(rows_of(ran.out)) == 1, ran
 
 
+def test_an_honest_table_over_tcp_is_no_longer_refused(programs: Programs) -> None:
+    """Its environment had an empty kind, which was "neither hardware nor software"."""
+    options = ["--proto", "eager", "--sizes", "64", "--window", "1", "--iters", "200", "--reps", "1", "--quiet"]
+    ran = programs.run("verbena", "bench", "kv", "--transport", "tcp", *options, "--json", "over_tcp.json")
+    assert ran.status == 0, ran
+    environment = json.loads((programs.folder / "over_tcp.json").read_text())["environment"]
+    assert not {"device", "kind", "gid", "mtu"} & set(environment)
+    ran = programs.run("verbena", "check", "--strict", "over_tcp.json")
+    assert ran.status == 0, ran
+
+
 def test_an_impossible_measurement_is_a_usage_error(programs: Programs) -> None:
     for words in (
         ["--sizes", "65M"],
