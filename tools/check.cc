@@ -145,9 +145,9 @@ void print_findings(
 // Judges a table by the one judge and prints what it finds.
 int check_table(const CheckedTable& options, const bench::Experiment& experiment, bench::Table& table) {
 	const auto verdicts = bench::judge(experiment, table);
-	if (!verdicts) return complain(fmt::format("{}: {}", options.file, verdicts.error()));
+	if (!verdicts) return complain(fmt::format("{}: {}", options.file, bench::printable(verdicts.error())));
 	const auto kind = bench::kind_of(table);
-	if (!kind) return complain(fmt::format("{}: {}", options.file, kind.error()));
+	if (!kind) return complain(fmt::format("{}: {}", options.file, bench::printable(kind.error())));
 	if (options.json) print_json(options, experiment, table, *kind, *verdicts);
 	else print_findings(experiment, table, *verdicts);
 	return options.strict && number_of_rows(*verdicts, bench::Validity::invalid) > 0 ? impossible_data : good;

@@ -81,6 +81,7 @@ def test_check_says_what_software_is_and_what_it_does_not_believe(programs: Prog
         ("# nic: hardware\n", 3, '"kind": "software"'),
         ("# kind: Hardware\n", 3, "VB_LO is a software device, but the environment says hardware"),
         ("# kind: hardware\n# kind: software\n", 1, "environment key 'kind' appears twice"),
+        ("# kind: \x1b[2Jhard\n", 1, r"kind '\x1b[2jhard' in the environment is neither hardware nor software"),
         ("# kind: virtual\n", 1, "kind 'virtual' in the environment is neither hardware nor software"),
     ):
         (programs.folder / "table.csv").write_text(head + environment)
