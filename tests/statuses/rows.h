@@ -26,4 +26,8 @@ struct Row {
 	bool target_ends = false;  // the target's process ends before the source begins
 };
 
-std::span<const Row> all_rows();
+// Grouped by the party that makes the mistake.
+std::span<const Row> rows_of_connections();
+std::span<const Row> rows_of_mappings();
+std::span<const Row> rows_of_unreliable();
+std::span<const Row> rows_of_events();

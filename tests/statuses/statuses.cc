@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plays a table of mistakes of users and peers between two processes (rows.cc), and compares the
+// Plays a table of mistakes of users and peers between two processes (rows.h), and compares the
 // completion statuses, QP states and events that both see with the table.
 //
 //     statuses [OPTION...] DEVICE [TARGET_DEVICE TARGET_NETNS]
@@ -25,6 +25,7 @@
 #include <cstring>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "rows.h"
 
@@ -40,6 +41,14 @@ struct Options {
 struct Report {
 	char completions[256], state[16], events[128];
 };
+
+// The events are last: the target does not live longer than its last row.
+std::vector<Row> all_rows() {
+	std::vector<Row> all;
+	for (const auto rows : {rows_of_connections(), rows_of_mappings(), rows_of_unreliable(), rows_of_events()})
+		all.insert(all.end(), rows.begin(), rows.end());
+	return all;
+}
 
 Report packed(const Seen& seen) {
 	Report r{};

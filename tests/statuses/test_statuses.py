@@ -28,7 +28,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f"there is no {NIC}: run `make build`, or name another build folder in VERBENA_BUILD", pytrace=False
         )
     made = tmp_path_factory.mktemp("statuses") / "statuses"
-    sources = [Path(__file__).with_name(name) for name in ("side.cc", "rows.cc", "statuses.cc")]
+    sources = sorted(Path(__file__).parent.glob("*.cc"))
     flags = ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
     subprocess.run(["g++", *flags, *sources, "-o", made, "-libverbs"], check=True)
     return made
