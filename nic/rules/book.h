@@ -262,7 +262,6 @@ private:
 	bool new_connections_ = false;
 	std::map<std::uint32_t, std::pair<std::uint32_t, Site>> first_psns_;  // PSN -> QPN, place
 	std::map<pthread_t, DataWrite> data_writes_;
-	std::map<pthread_t, std::pair<std::uintptr_t, std::uintptr_t>> stacks_;
 };
 
 }  // namespace verbena::rules

@@ -18,8 +18,6 @@ using queues::Segment;
 
 constexpr std::uint32_t grh_bytes = 40;
 
-// The calling thread's stack: [lowest, highest).
-
 }  // namespace
 
 std::deque<OpenReceive>* Book::receives_of(Handle queue) {
@@ -95,9 +93,7 @@ void Book::receive_is_filled(std::uint32_t qpn, std::uint64_t wr_id, std::span<c
 // A variable of a function that has returned lies below the frame of the caller: stacks grow down.
 void Book::check_stack(const std::vector<Segment>& segments, const Caller& posted, const Caller& now) {
 	if (!pthread_equal(posted.thread, now.thread)) return;
-	auto [known, fresh] = stacks_.try_emplace(now.thread);
-	if (fresh) known->second = stack_of_thread();
-	const auto [lowest, highest] = known->second;
+	const auto [lowest, highest] = stack_of_thread();
 	// Not on the stack of a coroutine.
 	if (now.frame < lowest || now.frame >= highest || posted.frame < lowest || posted.frame >= highest) return;
 	for (const Segment& segment : segments)

@@ -56,20 +56,23 @@ Walk walk_here() {
 // The end of the calling thread's stack; 0 for a frame that is not on it but, say, on that of a
 // coroutine.
 std::uintptr_t stack_end_above(std::uintptr_t frame) {
-	thread_local const std::pair<std::uintptr_t, std::uintptr_t> stack = stack_of_thread();
-	return frame >= stack.first && frame < stack.second ? stack.second : 0;
+	const auto [begin, end] = stack_of_thread();
+	return frame >= begin && frame < end ? end : 0;
 }
 
 }  // namespace
 
 std::pair<std::uintptr_t, std::uintptr_t> stack_of_thread() {
+	thread_local std::pair<std::uintptr_t, std::uintptr_t> known{};
+	if (known.second != 0) return known;
 	pthread_attr_t attributes;
 	void* begin = nullptr;
 	std::size_t size = 0;
+	// After a failure the next call asks again.
 	if (pthread_getattr_np(pthread_self(), &attributes) != 0) return {};
 	pthread_attr_getstack(&attributes, &begin, &size);
 	pthread_attr_destroy(&attributes);
-	return {reinterpret_cast<std::uintptr_t>(begin), reinterpret_cast<std::uintptr_t>(begin) + size};
+	return known = {reinterpret_cast<std::uintptr_t>(begin), reinterpret_cast<std::uintptr_t>(begin) + size};
 }
 
 Stack stack_here() { return walk_here().stack; }

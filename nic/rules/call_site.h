@@ -30,7 +30,8 @@ struct Stack {
 	std::span<const std::uintptr_t> all() const { return {frames.data(), depth}; }
 };
 
-// The addresses of the calling thread's stack, from its first byte to behind its last one.
+// The addresses of the calling thread's stack, from its first byte to behind its last one; zeros if
+// they cannot be found.
 std::pair<std::uintptr_t, std::uintptr_t> stack_of_thread();
 
 // The calling thread's stack, without the frames of the library that contains this function.
