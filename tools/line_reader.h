@@ -15,7 +15,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "base/descriptor.h"
 #include "lib/async/loop.h"

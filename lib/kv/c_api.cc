@@ -47,8 +47,6 @@ template <class Work> int on(void* handle, Work work) {
 	return handle == nullptr ? refuse(handle, "the handle is NULL") : on(lanes_of(handle).mine(), work);
 }
 
-constexpr const char* no_version = "no key has the version 2^64 - 1";
-
 Bytes bytes_at(const void* at, std::size_t length) { return {static_cast<const std::byte*>(at), length}; }
 std::string_view text_at(const void* at, std::size_t length) { return {static_cast<const char*>(at), length}; }
 std::string_view text_at(const char* at) { return at; }

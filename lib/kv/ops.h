@@ -15,6 +15,9 @@ namespace verbena::kv {
 // The size of the first version of struct kv_op. Later versions add members behind it.
 constexpr std::size_t op_size_min = offsetof(kv_op, user) + sizeof(void*);
 
+// Why an expected version of this number is refused: in a message it means any version.
+inline constexpr const char* no_version = "no key has the version 2^64 - 1";
+
 struct Ops {
 	kv_op* first = nullptr;
 	int count = 0;
@@ -40,8 +43,7 @@ struct Ops {
 			return "kv_op.kind is KV_OP_GET, KV_OP_SET, KV_OP_DEL or KV_OP_SCAN";
 		if (op.kind == KV_OP_SCAN) return fault_of_scan(op);
 		if ((op.flags & ~unsigned{KV_OP_VERSION}) != 0) return "kv_op.flags has a flag that this version does not know";
-		if (op.kind != KV_OP_GET && (op.flags & KV_OP_VERSION) != 0 && op.version == any_version)
-			return "no key has the version 2^64 - 1";
+		if (op.kind != KV_OP_GET && (op.flags & KV_OP_VERSION) != 0 && op.version == any_version) return no_version;
 		if (op.ttl_ms != 0 && op.kind != KV_OP_SET) return "kv_op.ttl_ms is for KV_OP_SET, and 0 for the others";
 		if (op.key == nullptr) return "kv_op.key is missing";
 		if (op.kind == KV_OP_SET && op.value == nullptr && op.value_length > 0) return "kv_op.value is missing";

@@ -12,7 +12,9 @@
 int main() {
 	std::atexit([] { std::puts("the process ends"); });
 	open_loopback();
-	// A value of the main thread, whose destructor takes a while.
+	// A value of the main thread. Its destructor lasts longer than a look of the NIC (50 ms), so
+	// that a NIC which does not wait for it shows. The order of the lines does not depend on the
+	// time.
 	pthread_key_t key;
 	const auto end_of_value = [](void*) {
 		usleep(100'000);
