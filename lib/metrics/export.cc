@@ -49,12 +49,28 @@ std::vector<prometheus::MetricFamily> collected(const Families& of) {
 	return families;
 }
 
-// Sends the whole answer to a request, and returns its status.
-int answer(mg_connection* connection, int status, const char* type, const std::string& text) {
-	mg_printf(connection, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n",
-		status, status == 200 ? "OK" : "Service Unavailable", type, text.size());
-	mg_write(connection, text.data(), text.size());
-	return status;
+struct Answer {
+	int status;
+	const char* type;
+	std::string text;
+};
+
+std::string_view method_of(const mg_connection* connection) { return mg_get_request_info(connection)->request_method; }
+
+const char* name_of(int status) {
+	return status == 200 ? "OK" : status == 405 ? "Method Not Allowed" : "Service Unavailable";
+}
+
+// Sends the whole answer to a request, and returns its status. HEAD gets no text, and a request
+// that is neither GET nor HEAD is refused.
+int send(mg_connection* connection, Answer answer) {
+	const std::string_view method = method_of(connection);
+	if (method != "GET" && method != "HEAD") answer = {405, "text/plain; charset=utf-8", "GET or HEAD\n"};
+	mg_printf(connection, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n",
+		answer.status, name_of(answer.status), answer.type, answer.text.size(),
+		answer.status == 405 ? "Allow: GET, HEAD\r\n" : "");
+	if (method != "HEAD") mg_write(connection, answer.text.data(), answer.text.size());
+	return answer.status;
 }
 
 // The web server is civetweb, which is also the one of prometheus-cpp.
@@ -69,8 +85,10 @@ public:
 		mg_set_request_handler(
 			context_, "/metrics$",
 			[](mg_connection* connection, void* self) {
-				return answer(connection, 200, "text/plain; version=0.0.4; charset=utf-8",
-					prometheus::TextSerializer().Serialize(collected(static_cast<HttpEndpoint*>(self)->collect())));
+				return send(connection,
+					{200, "text/plain; version=0.0.4; charset=utf-8",
+						prometheus::TextSerializer().Serialize(
+							collected(static_cast<HttpEndpoint*>(self)->collect()))});
 			},
 			this);
 		if (!health_) return;
@@ -78,7 +96,7 @@ public:
 			context_, "/health$",
 			[](mg_connection* connection, void* self) {
 				const Condition now = static_cast<HttpEndpoint*>(self)->health();
-				return answer(connection, now.good ? 200 : 503, "text/plain; charset=utf-8", now.text + "\n");
+				return send(connection, {now.good ? 200 : 503, "text/plain; charset=utf-8", now.text + "\n"});
 			},
 			this);
 	}

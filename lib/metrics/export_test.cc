@@ -18,10 +18,10 @@ int connected_to(std::uint16_t port) {
 	return fd;
 }
 
-// The whole answer to a GET of this page at a port of this host.
-std::string get(std::uint16_t port, const std::string& page) {
+// The whole answer to a request for this page at a port of this host.
+std::string get(std::uint16_t port, const std::string& page, const std::string& method = "GET") {
 	const int fd = connected_to(port);
-	const std::string request = "GET " + page + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+	const std::string request = method + " " + page + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
 	std::string answer;
 	char bytes[4096];
@@ -54,6 +54,17 @@ TEST(Endpoint, HealthIsTheStatusOfItsPage) {
 	answer = get((*endpoint)->port(), "/health");
 	EXPECT_TRUE(answer.starts_with("HTTP/1.1 503 ")) << answer;
 	EXPECT_TRUE(answer.ends_with("\r\n\r\nit does not\n")) << answer;
+}
+
+// HEAD got the text too, and POST was answered as GET is.
+TEST(Endpoint, AHeadHasNoTextAndOnlyGetAndHeadAreAnswered) {
+	const auto endpoint = Endpoint::open("0", [] { return Families{counter("x_total", "An x", 3)}; });
+	ASSERT_TRUE(endpoint) << endpoint.error();
+	const std::string whole = get((*endpoint)->port(), "/metrics"), head = get((*endpoint)->port(), "/metrics", "HEAD"),
+					  post = get((*endpoint)->port(), "/metrics", "POST");
+	EXPECT_EQ(head, whole.substr(0, whole.find("\r\n\r\n") + 4));
+	EXPECT_TRUE(post.starts_with("HTTP/1.1 405 ")) << post;
+	EXPECT_NE(post.find("\r\nAllow: GET, HEAD\r\n"), post.npos) << post;
 }
 
 TEST(Endpoint, AWordThatIsNoPortIsNamed) {
