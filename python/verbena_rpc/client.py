@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 PROTOCOL_FUNCTION, LEVEL_OF_STREAMS = "verbena::protocol", 2
 
 
+def _patience(timeout: float) -> float:
+    """Return a timeout that a call may have; a ValueError for any other."""
+    if not timeout >= 0:  # nan too
+        raise ValueError(f"timeout is {timeout}, not 0 seconds or more")
+    return timeout
+
+
 def _microseconds(seconds: float) -> int:
     """Convert a timeout for a frame's 32-bit field, in which 0 means no limit.
 
@@ -56,8 +63,9 @@ class Client:
         `timeout`: seconds for connecting and for each call; 0: no limit.
         `tls`: a verbena_rpc.tls.Tls; without it the connection is in plain text.
         ConnectionError, OSError: there is no server, or it refuses this client.
+        ValueError: the timeout is below 0, here and in each call.
         """
-        self._timeout = timeout
+        self._timeout = _patience(timeout)
         self._channel = TcpChannel(host, port, timeout or None, tls)
         self._sender = Sender(self._channel)
         self._lock = threading.Lock()  # protects what follows; never held while waiting for I/O
@@ -81,7 +89,7 @@ class Client:
         self, function: str, *arguments: Any, attachment: bytes = b"", timeout: float | None = None
     ) -> Reply:
         """Call a function and return its result with the response's attachment."""
-        patience = self._timeout if timeout is None else timeout
+        patience = self._timeout if timeout is None else _patience(timeout)
         sequence, future = self._send(function, arguments, attachment, patience)
         try:
             return future.result(patience or None)
@@ -105,6 +113,7 @@ class Client:
         RpcError: the request could not be sent, or the server has no streams. An error of the
         function itself arrives when the stream is read or finished.
         """
+        limit = _patience(timeout or 0)
         self._ask_for_streams()
         body = msgpack.packb(list(arguments)) if arguments else b""
         with self._lock:
@@ -112,11 +121,11 @@ class Client:
             opened = Stream(self._sender, lambda: self._give_up(sequence, CANCELED), sequence, answer)
             self._streams[sequence] = opened
         with self._forgotten_on_error(sequence):
-            function_id, patience_us = frame.function_id(function), _microseconds(timeout or 0)
+            function_id, patience_us = frame.function_id(function), _microseconds(limit)
             head = frame.encode(frame.OPEN, sequence, function_id, body, patience_us=patience_us)
-            patience = timeout or self._timeout or None
+            patience = limit or self._timeout or None
             self._sender.send(head + opened.first_grant(), self._raise_if_closed, patience)
-        self._start_timeout(sequence, answer, timeout or 0)
+        self._start_timeout(sequence, answer, limit)
         return opened
 
     def close(self) -> None:

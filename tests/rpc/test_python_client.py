@@ -131,6 +131,17 @@ def test_a_call_that_fails_before_it_is_sent_does_not_stay_in_flight(client: Cli
     assert client.call("rpc_test::add", 1, 2) == 3
 
 
+def test_a_timeout_below_0_is_refused_and_the_client_goes_on(server: Server) -> None:
+    """Such a call had no limit at the server, and its connection was closed."""
+    with Client("127.0.0.1", server.port) as client:
+        for call in (client.call, client.stream):
+            with pytest.raises(ValueError, match="timeout is -1, not 0 seconds or more"):
+                call("rpc_test::add", 1, 2, timeout=-1)
+        assert client.call("rpc_test::add", 1, 2) == 3
+    with pytest.raises(ValueError, match=r"timeout is -0\.5"):
+        Client("127.0.0.1", server.port, timeout=-0.5)
+
+
 def test_the_error_of_an_unknown_function_names_it(client: Client) -> None:
     with pytest.raises(RpcError, match="registered at the server: no_such_function"):
         client.call("no_such_function", 1)
