@@ -27,8 +27,9 @@ struct Verdict {
 	std::string reason;
 };
 
-// More reasons than this are not listed.
-inline constexpr std::size_t reasons_max = 50;
+// Reasons beyond this number, or beyond this size together, are not listed. A longer sentence is
+// cut, because it quotes a file that may come from anywhere.
+inline constexpr std::size_t reasons_max = 50, reasons_bytes_max = 16u << 10, reason_bytes_max = 500;
 
 class Findings {
 public:
@@ -47,7 +48,7 @@ public:
 	bool is_invalid() const { return verdict_.validity == Validity::invalid; }
 
 private:
-	void add(Validity validity, const std::string& reason);
+	void add(Validity validity, std::string_view reason, std::size_t bytes_most = reason_bytes_max);
 
 	Verdict verdict_;
 	std::size_t reasons_ = 0;

@@ -11,6 +11,11 @@ inline constexpr std::size_t bytes_max = 32u << 20;
 inline constexpr std::size_t rows_max = 5000;
 // In a row, in each of its lists. `verbena bench` measures at most 2,000.
 inline constexpr std::size_t repetitions_max = 2000;
+// Columns of a row, names in the environment, and names in each object. `verbena bench` writes less
+// than 64 of any.
+inline constexpr std::size_t names_max = 256;
+// In a value of the environment, or in a word of a row.
+inline constexpr std::size_t text_bytes_max = 64u << 10;
 // Lists and objects within each other. A histogram's bucket is the 7th level.
 inline constexpr std::size_t depth_max = 64;
 

@@ -64,6 +64,14 @@ bool has_value(const Json& row, std::string_view column) {
 		!(found->is_string() && found->get_ref<const std::string&>().empty());
 }
 
+std::string shortened(std::string_view text, std::size_t bytes_most) {
+	if (text.size() <= bytes_most) return std::string(text);
+	std::size_t end = bytes_most;
+	// In UTF-8 the bytes after the first one of a character begin with the bits 10.
+	while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+	return std::string(text.substr(0, end)) + "...";
+}
+
 std::string three_digits(double number) {
 	if (number == 0) return "0";
 	const int before_point = static_cast<int>(std::floor(std::log10(std::abs(number)))) + 1;

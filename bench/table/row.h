@@ -76,6 +76,10 @@ bool has_value(const Json& row, std::string_view column);
 // same value.
 std::string text_of(const Json& value);
 
+// A text of a file as a message quotes it: at most `bytes_most` of it, in whole characters, and
+// "..." if there is more.
+std::string shortened(std::string_view text, std::size_t bytes_most = 80);
+
 // Three significant digits: 0.0123456 -> "0.0123", 12.345 -> "12.3", 1234.5 -> "1234".
 std::string three_digits(double number);
 

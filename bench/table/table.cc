@@ -21,8 +21,10 @@ std::string trimmed(std::string_view text) {
 
 // Two values of one name would let two readers see two tables.
 std::string appears_twice(std::string_view what, std::string_view name) {
-	return fmt::format("{} '{}' appears twice", what, name);
+	return fmt::format("{} '{}' appears twice", what, shortened(name));
 }
+
+std::string too_many(std::string_view what) { return fmt::format("more than {} {}", names_max, what); }
 
 // The judge knows the keys of the environment in any case, so two that differ in case are the same.
 std::expected<void, std::string> examine_keys(const Environment& environment) {
@@ -80,22 +82,64 @@ std::string fault_of(std::string_view text) {
 	return {};
 }
 
+std::string excess_of_row(const Json& row) {
+	for (const auto& [name, value] : row.items()) {
+		if (value.is_array() && value.size() > repetitions_max && (name == "repetitions" || name == "apart"))
+			return fmt::format("has more than {} {}", repetitions_max, name);
+		if (value.is_string() && value.get_ref<const std::string&>().size() > text_bytes_max)
+			return fmt::format("has more than {} KiB in '{}'", text_bytes_max >> 10, shortened(name));
+	}
+	return {};
+}
+
 // Says which limit the table exceeds; empty if none.
 std::string excess_of(const Table& table) {
 	if (table.rows.size() > rows_max) return fmt::format("more than {} rows", rows_max);
+	for (const auto& [key, value] : table.environment)
+		if (value.size() > text_bytes_max)
+			return fmt::format("the environment has more than {} KiB in '{}'", text_bytes_max >> 10, shortened(key));
 	for (std::size_t i = 0; i < table.rows.size(); ++i)
-		for (const char* list : {"repetitions", "apart"})
-			if (const auto found = table.rows[i].find(list);
-				found != table.rows[i].end() && found->is_array() && found->size() > repetitions_max)
-				return fmt::format("row {} has more than {} {}", i + 1, repetitions_max, list);
+		if (const std::string excess = excess_of_row(table.rows[i]); !excess.empty())
+			return fmt::format("row {} {}", i + 1, excess);
 	return {};
 }
+
+// Sees each name of a JSON document while it is parsed. Objects keep their names in order, and look
+// each one up among all before it, so one with very many names would take hours.
+class Names {
+public:
+	// For the parser: false if the name shall be left out.
+	bool take(int depth, Json::parse_event_t event, const Json& parsed) {
+		const auto at = static_cast<std::size_t>(depth);
+		if (event == Json::parse_event_t::object_start && at + 1 < counts_.size()) {
+			counts_[at + 1] = 0;
+			if (at + 1 < known_.size()) known_[at + 1].clear();
+		}
+		if (event != Json::parse_event_t::key || at >= counts_.size()) return true;
+		if (++counts_[at] > names_max) fault_ = too_many("names in an object");
+		else if (at < known_.size() && !known_[at].insert(parsed.get<std::string>()).second)
+			fault_ = appears_twice("name", parsed.get<std::string>());
+		return fault_.empty();
+	}
+
+	const std::string& fault() const { return fault_; }  // empty if there is none
+
+private:
+	std::array<std::size_t, depth_max + 2> counts_{};  // by the depth of the object
+	// At each of the depths that the document, its environment and its rows have.
+	std::array<std::set<std::string>, 4> known_;
+	std::string fault_;
+};
 
 // A field is a list if it is one of JSON; every other field is kept as its text.
 Json value_of_field(std::string field) {
 	if (field.starts_with('[') && !is_too_deep(field)) {
-		Json list = Json::parse(field, nullptr, false);
-		if (list.is_array()) return list;
+		Names names;
+		Json list = Json::parse(
+			field,
+			[&](int depth, Json::parse_event_t event, const Json& parsed) { return names.take(depth, event, parsed); },
+			false);
+		if (list.is_array() && names.fault().empty()) return list;
 	}
 	return field;
 }
@@ -110,6 +154,7 @@ std::expected<Table, std::string> read_csv(std::string_view text) {
 		std::vector<std::string> fields;
 		if (text.starts_with('#')) {
 			take_comment(text, table.environment);
+			if (table.environment.size() > names_max) return std::unexpected(too_many("lines '# key: value'"));
 		} else if (auto record = take_record(text)) {
 			fields = std::move(*record);
 		} else {
@@ -137,20 +182,12 @@ std::expected<Table, std::string> read_csv(std::string_view text) {
 
 std::expected<Table, std::string> read_json(std::string_view text) {
 	if (is_too_deep(text)) return std::unexpected(fmt::format("more than {} lists within each other", depth_max));
-	// The names of the object that is read at each of the depths that the document, its environment
-	// and its rows have.
-	std::array<std::set<std::string>, 4> names;
-	std::string repeated;
-	const auto examine_name = [&](int depth, Json::parse_event_t event, const Json& parsed) {
-		if (event == Json::parse_event_t::object_start && depth < 3)
-			names.at(static_cast<std::size_t>(depth) + 1).clear();
-		if (event == Json::parse_event_t::key && depth <= 3 &&
-			!names.at(static_cast<std::size_t>(depth)).insert(parsed.get<std::string>()).second)
-			repeated = parsed.get<std::string>();
-		return true;
-	};
-	Json json = Json::parse(text, examine_name, false);
-	if (!repeated.empty()) return std::unexpected(appears_twice("name", repeated));
+	Names names;
+	Json json = Json::parse(
+		text,
+		[&](int depth, Json::parse_event_t event, const Json& parsed) { return names.take(depth, event, parsed); },
+		false);
+	if (!names.fault().empty()) return std::unexpected(names.fault());
 	if (json.is_discarded())
 		return std::unexpected(text.find_last_of('}') == text.find_last_not_of(" \t\r\n")
 				? "not valid JSON"
@@ -212,6 +249,7 @@ std::expected<std::vector<std::string>, std::string> take_record(std::string_vie
 		} else if (c == '"' && fields.back().empty()) {
 			in_quotes = true;
 		} else if (c == ',') {
+			if (fields.size() == names_max) return std::unexpected(too_many("fields"));
 			fields.emplace_back();
 		} else if (c == '\n') {
 			++i;

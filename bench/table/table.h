@@ -40,7 +40,8 @@ std::string to_markdown(const Table& table, std::span<const Column> columns);
 std::expected<Table, std::string> read_table(std::string_view text);
 
 // Removes one CSV record from the front of `text` and returns its fields. A quoted field may hold
-// commas, doubled quotes and line breaks (RFC 4180).
+// commas, doubled quotes and line breaks (RFC 4180). The error says that a quoted field has no end,
+// or that there are more than names_max fields.
 std::expected<std::vector<std::string>, std::string> take_record(std::string_view& text);
 
 }  // namespace verbena::bench

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/table/table.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "bench/table/histogram.h"
@@ -17,6 +18,13 @@ constexpr Column columns[] = {
 	{"reason", Kind::word, Role::verdict},
 	{"repetitions", Kind::list, Role::evidence},
 };
+
+// As a field of CSV has it within quotes.
+std::string doubled(std::string_view text) {
+	std::string field;
+	for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
+	return field;
+}
 
 Table one_row() {
 	Histogram latency;
@@ -165,6 +173,41 @@ TEST(Table, IsRefusedIfItIsTooLarge) {
 	EXPECT_EQ(read_table(Json{{"rows", {row}}}.dump()).error(), "row 1 has more than 2000 repetitions");
 }
 
+// Names are looked up one after the other, so 100,000 of them took minutes.
+TEST(Table, OfManyNamesIsRefused) {
+	std::string columns = "a", comments, object;
+	for (std::size_t i = 0; i <= names_max; ++i) {
+		columns += fmt::format(",c{}", i);
+		comments += fmt::format("# k{}: 1\n", i);
+		object += fmt::format("{}\"n{}\":1", i == 0 ? "" : ",", i);
+	}
+	EXPECT_EQ(read_table(columns + "\n1\n").error(), "line 1: more than 256 fields");
+	EXPECT_EQ(read_table("a\n1\n" + comments).error(), "more than 256 lines '# key: value'");
+	for (const std::string& text : {R"({"environment":{)" + object + R"(},"rows":[{"a":1}]})",
+			 R"({"rows":[{)" + object + "}]}", R"({"rows":[{"repetitions":[{)" + object + "}]}]}"})
+		EXPECT_EQ(read_table(text).error(), "more than 256 names in an object");
+	const auto csv = read_table("repetitions\n\"[{" + doubled(object) + "}]\"\n");
+	ASSERT_TRUE(csv);
+	EXPECT_TRUE(csv->rows[0]["repetitions"].is_string()) << "it is no list, so the row is invalid";
+}
+
+TEST(Table, OfLongTextsIsRefused) {
+	const std::string text(text_bytes_max, 'x');
+	EXPECT_TRUE(read_table("a\n" + text + "\n# b: " + text));
+	EXPECT_EQ(read_table("a\n" + text + "x\n").error(), "row 1 has more than 64 KiB in 'a'");
+	EXPECT_EQ(read_table("a\n1\n# b: x" + text).error(), "the environment has more than 64 KiB in 'b'");
+	EXPECT_EQ(read_table(R"({"environment":{"b":"x)" + text + R"("},"rows":[{"a":1}]})").error(),
+		"the environment has more than 64 KiB in 'b'");
+	EXPECT_EQ(read_table("a\n1\n# " + text + ": 1\n# " + text + ": 2").error(),
+		"environment key '" + std::string(80, 'x') + "...' appears twice");
+}
+
+TEST(Shortened, EndsWithAWholeCharacter) {
+	EXPECT_EQ(shortened("abcd", 4), "abcd");
+	EXPECT_EQ(shortened("abcde", 4), "abcd...");
+	EXPECT_EQ(shortened("abc\xc3\xa4", 4), "abc...");
+}
+
 // Each of these ended the program: it had no stack left.
 TEST(Table, OfListsWithinListsIsRefused) {
 	const std::size_t many = 300'000;
@@ -173,7 +216,9 @@ TEST(Table, OfListsWithinListsIsRefused) {
 		{R"({"environment":{"a":)" + deep + R"(},"rows":[{"a":1}]})", R"({"rows":[{"a":)" + deep + "}]}",
 			R"({"rows":[{"repetitions":[)" + deep + "]}]}", R"({"rows":)" + std::string(many, '[')})
 		EXPECT_EQ(read_table(text).error(), "more than 64 lists within each other");
-	const auto csv = read_table("a,repetitions\n" + deep + ",[" + deep + "]\n");
+	EXPECT_EQ(read_table("a,repetitions\n1,[" + deep + "]\n").error(), "row 1 has more than 64 KiB in 'repetitions'");
+	const std::string shallow = deep.substr(many - 1000, 2000);
+	const auto csv = read_table("a,repetitions\n" + shallow + ",[" + shallow + "]\n");
 	ASSERT_TRUE(csv);
 	EXPECT_TRUE(csv->rows[0]["a"].is_string());
 	EXPECT_TRUE(csv->rows[0]["repetitions"].is_string());

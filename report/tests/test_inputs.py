@@ -100,7 +100,7 @@ def test_more_rows_than_the_limit_are_refused(tmp_path: Path) -> None:
 def test_files_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
     names = [f"{number}.csv" for number in range(3)]
     for name in names:
-        (tmp_path / name).write_text(f"{CSV}# padding: {'x' * (30 << 20)}\n", encoding="utf-8")
+        (tmp_path / name).write_text(f"{CSV}# {'x' * (30 << 20)}\n", encoding="utf-8")
     assert "2.csv: the files have more than 64 MiB together: name fewer" in refused(tmp_path, "2.csv", *names[:2])
 
 
