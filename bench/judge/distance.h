@@ -20,6 +20,10 @@ inline constexpr double alike_factor = 1.5;
 
 inline bool alike(double a_ns, double b_ns) { return a_ns <= alike_factor * b_ns && b_ns <= alike_factor * a_ns; }
 
+// The line of the environment with the distance of the sweep in nanoseconds. Without it a part of
+// the table would have another commonest distance than the whole.
+inline constexpr const char* distance_key = "sweep_distance_ns";
+
 // Fewer repetitions give no interval that means anything, so none is measured again for it.
 inline constexpr std::size_t repetitions_of_interval = 3;
 

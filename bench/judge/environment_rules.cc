@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "base/statistics.h"
 #include "bench/judge/distance.h"
@@ -38,11 +40,37 @@ void examine_command(const Table& table, std::span<Findings> findings) {
 	}
 }
 
+std::optional<Number> stated_in(const Environment& environment, const char* key) {
+	Json entry = Json::object();
+	entry[key] = value_of(environment, key);
+	return number_of(entry, key);
+}
+
+// Repetitions are apart because of the distance of the sweep, so some repetition that counts has
+// it: at a distance that nothing has, any repetition could be set apart.
+void examine_sweep(const Table& table, std::span<Findings> findings) {
+	const auto stated = stated_in(table.environment, distance_key);
+	if (!stated) {
+		if (!value_of(table.environment, distance_key).empty())
+			for (Findings& each : findings)
+				each.invalid(fmt::format("{} in the environment is no number", distance_key));
+		return;
+	}
+	const bool is_true = std::ranges::any_of(table.rows, [&](const Json& row) {
+		return std::ranges::any_of(list_of(row, "repetitions"), [&](const Json& each) {
+			return std::ranges::any_of(distances_in(each), [&](double trip) { return alike(trip, stated->value); });
+		});
+	});
+	for (std::size_t i = 0; !is_true && i < table.rows.size(); ++i)
+		if (!list_of(table.rows[i], "apart").empty())
+			findings[i].invalid(
+				fmt::format("repetitions are apart, but none counts at the {} ns that the environment gives the sweep",
+					three_digits(stated->value)));
+}
+
 // The environment has the median of all round trips that count.
 void examine_distance(const Table& table, std::span<Findings> findings) {
-	Json environment = Json::object();
-	environment["distance"] = value_of(table.environment, "core_to_core_ns");
-	const auto stated = number_of(environment, "distance");
+	const auto stated = stated_in(table.environment, "core_to_core_ns");
 	std::vector<double> trips;
 	for (const Json& row : table.rows)
 		for (const Json& each : list_of(row, "repetitions"))
@@ -61,6 +89,7 @@ void examine_distance(const Table& table, std::span<Findings> findings) {
 
 void examine_environment(const Table& table, std::span<Findings> findings) {
 	examine_command(table, findings);
+	examine_sweep(table, findings);
 	examine_distance(table, findings);
 }
 

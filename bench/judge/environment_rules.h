@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the rows of a table with its environment: the number of repetitions that the command
-// asked for, and the distance between the processors.
+// asked for, and the distances between the processors.
 //
 // Threads: pure functions.
 #pragma once

@@ -39,5 +39,16 @@ TEST(EnvironmentRules, ARowWasMeasuredAtTheDistanceOfTheEnvironment) {
 		"a cache line takes 61.0 ns between the processors, but the environment says 278");
 }
 
+// A distance that no repetition has would have let a forger set any of them apart.
+TEST(EnvironmentRules, RepetitionsAreApartFromSomeThatCount) {
+	EXPECT_EQ(beside({{"sweep_distance_ns", "80.5"}}, row_at(97)).reason, "");
+	EXPECT_EQ(beside({{"sweep_distance_ns", "873"}}, row_at(97)).validity, Validity::invalid);
+	EXPECT_EQ(beside({{"sweep_distance_ns", "873"}}, row_at(97)).reason,
+		"repetitions are apart, but none counts at the 873 ns that the environment gives the sweep");
+	EXPECT_EQ(beside({{"sweep_distance_ns", "near"}}, row_at(97)).reason,
+		"sweep_distance_ns in the environment is no number");
+	EXPECT_EQ(beside({{"sweep_distance_ns", "873"}}, {{"repetitions", {{{"core_to_core_ns", 97}}}}}).reason, "");
+}
+
 }  // namespace
 }  // namespace verbena::bench

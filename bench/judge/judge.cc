@@ -36,7 +36,8 @@ bool claims_figures(const Experiment& experiment, const Json& row) {
 // Names in the environment that our programs write. One of them is enough: a file that was stripped
 // of its repetitions and of its commit is still ours.
 constexpr std::string_view our_names[] = {"commit", "command", "settings", "device", "kind", "gid", "gid_index", "mtu",
-	"link", "connect", "transport", "peer_device", "peer_kind", "core_to_core_ns", "cpu", "cores", "kernel", "date"};
+	"link", "connect", "transport", "peer_device", "peer_kind", "core_to_core_ns", distance_key, "cpu", "cores",
+	"kernel", "date"};
 
 // Whether the table has columns, or an environment, that no published table has.
 bool is_ours(const Experiment& experiment, const Table& table) {
@@ -118,8 +119,11 @@ void examine_repetitions(const Experiment& experiment, const Json& row, bool has
 	}
 }
 
-// The distance of a sweep: the commonest one of all repetitions, as when it was measured.
+// The distance of a sweep: that of the environment, else the commonest one of all repetitions, as
+// when it was measured.
 double distance_of(const Table& table) {
+	if (const double stated = value_in({{"ns", value_of(table.environment, distance_key)}}, "ns"); stated > 0)
+		return stated;
 	std::vector<double> trips;
 	for (const Json& row : table.rows)
 		for (const char* list : {"repetitions", "apart"}) {

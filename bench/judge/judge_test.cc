@@ -92,6 +92,26 @@ TEST(Judge, ARepetitionAtAnotherDistanceCannotCount) {
 		"at the distance of the others");
 }
 
+// The commonest distance of a part is another one than that of the whole.
+TEST(Judge, APartOfATableIsJudgedAtTheDistanceOfTheSweep) {
+	Json kept = row(8, {1, 2});
+	for (Json& each : kept["repetitions"]) each["core_to_core_ns"] = 97;
+	kept["apart"] = Json::array();
+	for (const double trip : {390, 391, 392}) kept["apart"].push_back({{"rate", 0.3}, {"core_to_core_ns", trip}});
+	EXPECT_EQ(judged(kept).validity, Validity::invalid);
+	EXPECT_EQ(judge(sums, {.environment = {{"sweep_distance_ns", "95.2"}}, .rows = {kept}})->front().validity,
+		Validity::valid);
+}
+
+// A message quoted 32 MiB of the file.
+TEST(Judge, AReasonQuotesLittleOfAFile) {
+	Json forged = row(8, {1, 2});
+	forged["kind"] = std::string(60'000, 'x');
+	const std::string reason = judged(forged).reason;
+	EXPECT_TRUE(reason.starts_with("kind is xxx")) << reason;
+	EXPECT_LE(reason.size(), reason_bytes_max + 3);
+}
+
 TEST(Judge, AFailureCannotBeSetApart) {
 	Json failed = row(8, {1, 2});
 	for (Json& each : failed["repetitions"]) each["core_to_core_ns"] = 97;

@@ -167,6 +167,7 @@ private:
 			end_.table.rows.back()["apart"] = std::move(apart);
 		}
 		end_.table.environment = describe_(end_.table.rows);
+		if (distance > 0) end_.table.environment.emplace_back(distance_key, text_of(distance));
 		if (unmeasured > 0)
 			end_.table.environment.emplace_back(
 				"unfinished", fmt::format("{} repetitions were not measured", unmeasured));

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "bench/judge/distance.h"
 #include "bench/judge/fixture.h"
 
 namespace verbena::bench {
@@ -108,6 +109,7 @@ TEST_F(Sweeps, RepetitionsAtAnotherDistanceAreApartAndMeasuredAgain) {
 	EXPECT_EQ(distances_of(rows[1]["repetitions"]), (std::vector<double>{99, 92, 91}));
 	EXPECT_EQ(distances_of(rows[1]["apart"]), (std::vector<double>{390}));
 	EXPECT_EQ(rows[0]["rate"], 3.0);
+	EXPECT_EQ(value_of(end.table.environment, distance_key), "91.0");
 	EXPECT_EQ(rows[0]["validity"], "valid");
 	EXPECT_EQ(rows[1]["validity"], "valid");
 }
