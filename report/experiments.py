@@ -13,16 +13,19 @@ from report.rcud.experiment import RCUD
 from report.reading import ALL_BYTES_MAX, read_bytes
 from report.rpc.experiment import RPC
 from report.scale.experiment import SCALE
-from report.tables import Source, Table, TableError, labels
+from report.tables import PUBLISHED, Source, Table, TableError, labels
 
 EXPERIMENTS: tuple[Experiment, ...] = (RCUD, CONNECT, SCALE, RPC, KV)
+# A file of such a name would show its rows, or its claims, as the published ones.
+PUBLISHED_LABELS = {Path(each.published_table).stem for each in EXPERIMENTS if each.published_table}
 
 
 def read_sources(paths: list[Path]) -> dict[Experiment, list[Source]]:
     """Read the files of any experiments; a TableError names the file, the place and the fault."""
     read: dict[Experiment, list[Source]] = {experiment: [] for experiment in EXPERIMENTS}
     bytes_read = 0
-    for path, label in zip(paths, labels(paths), strict=True):
+    taken = PUBLISHED_LABELS - {path.stem for path in paths if path.resolve().parent == PUBLISHED}
+    for path, label in zip(paths, labels(paths, taken), strict=True):
         data = read_bytes(path)
         bytes_read += len(data)
         if bytes_read > ALL_BYTES_MAX:

@@ -8,7 +8,9 @@ value that the file does not have is None; nothing is guessed. Its validity is t
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Generic, Self, TypeVar
@@ -175,10 +177,26 @@ def sound(value: float, name: str) -> float:
     return value
 
 
-def labels(paths: list[Path]) -> list[str]:
-    """Return the stem of each file, or its whole path if two stems are equal."""
+def labels(paths: list[Path], taken: Collection[str] = ()) -> list[str]:
+    """Return the stem of each file, or its whole path if that stem is another one's too, or taken.
+
+    No two labels are equal, and none is taken: a label stands for one table, its claims and lines.
+    """
     stems = [path.stem for path in paths]
-    return [stem if stems.count(stem) == 1 else str(path) for path, stem in zip(paths, stems, strict=True)]
+    found: list[str] = []
+    for path, stem in zip(paths, stems, strict=True):
+        name = label = stem if stems.count(stem) == 1 and stem not in taken else str(path)
+        for number in count(2):
+            if label not in found and label not in taken:
+                break
+            label = f"{name} ({number})"
+        found.append(label)
+    return found
+
+
+def printable(text: str) -> str:
+    """Return a text of a file without what would command a terminal."""
+    return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in text)
 
 
 def digits(value: float) -> str:

@@ -155,6 +155,12 @@ def test_clashing_stems_are_labelled_by_path() -> None:
     assert tables.labels(paths) == ["table.csv", "a/table.csv", "other"]
 
 
+def test_no_two_tables_have_one_label_and_none_has_that_of_a_published_one() -> None:
+    """A file named as the published table, or named twice, took the claims of the other one."""
+    paths = [Path("rc_vs_ud"), Path("a.csv"), Path("a.csv"), Path("a"), Path("b.csv")]
+    assert tables.labels(paths, {"rc_vs_ud"}) == ["rc_vs_ud (2)", "a.csv", "a.csv (2)", "a", "b"]
+
+
 def test_quoted_reason_may_hold_commas_and_comments_may_stand_anywhere(tmp_path: Path) -> None:
     table = [synthetic.row("UD", 8192, 4, "local", None, reason='lost, mostly; "all"')]
     source = read(write(tmp_path, "# first: yes\n" + synthetic.csv_text(table)))
