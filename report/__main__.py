@@ -25,7 +25,7 @@ from report.experiments import read_sources
 from report.page import CHARTS_MAX, Part, render
 from report.reading import ALL_BYTES_MAX, BYTES_MAX, FILES_MAX, ROWS_MAX
 from report.spectrum import pictured, spectra
-from report.tables import Source, TableError
+from report.tables import Source, TableError, printable
 
 GOOD, REGRESSION, UNUSABLE = 0, 1, 2
 EXAMPLES = f"""examples:
@@ -67,26 +67,26 @@ def main(arguments: list[str], command: str = "verbena report") -> int:
             f"a fault of this program, so report it with the files: {type(error).__name__}: {error} "
             "(--traceback shows where)"
         )
-    print(f"{command}: {said.replace(chr(10), ' ')}", file=sys.stderr)
+    print(printable(f"{command}: {said.replace(chr(10), ' ')}"), file=sys.stderr)
     return UNUSABLE
 
 
 def _report(options: argparse.Namespace) -> int:
     _examine_outputs(options)
     read = read_sources(options.files)
-    changes = None
+    compared = None
     if options.baseline:
-        changes = baseline.changes(read, options.baseline, options.tolerance / 100)
+        compared = baseline.compare(read, options.baseline, options.tolerance / 100)
     parts = [part_of(experiment, sources) for experiment, sources in read.items()]
     pictures = _draw(parts, options.plots or options.output.parent)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    _write(options.output, render(parts, changes))
-    _write_json(options.json, _document(parts, changes))
+    _write(options.output, render(parts, compared))
+    _write_json(options.json, _document(parts, compared))
     print(f"{options.output}: {len(options.files)} table(s), {pictures} pictures", file=sys.stderr)
-    if changes is None:
+    if compared is None:
         return GOOD
-    _print_changes(changes, sys.stderr if options.json == "-" else sys.stdout)
-    return REGRESSION if any(change.verdict == baseline.REGRESSION for change in changes) else GOOD
+    _print_changes(compared, sys.stderr if options.json == "-" else sys.stdout)
+    return REGRESSION if any(change.verdict == baseline.REGRESSION for change in compared.changes) else GOOD
 
 
 def _forget_output() -> None:
@@ -121,7 +121,7 @@ def _draw(parts: list[Part], folder: Path) -> int:
     return len([draw(chart, folder) for chart in charts])
 
 
-def _document(parts: list[Part], changes: list[baseline.Change] | None) -> dict[str, object]:
+def _document(parts: list[Part], compared: baseline.Compared | None) -> dict[str, object]:
     document: dict[str, object] = {
         "sources": [_source_json(part.experiment, source) for part in parts for source in part.sources],
         "verdicts": [
@@ -136,8 +136,15 @@ def _document(parts: list[Part], changes: list[baseline.Change] | None) -> dict[
             for label, judgements in part.judged.items()
         },
     }
-    if changes is not None:
-        document["changes"] = [asdict(change) for change in changes]
+    if compared is not None:
+        document["changes"] = [asdict(change) for change in compared.changes]
+        document["baseline"] = {
+            "sources": [
+                {"label": source.label, "kind": source.kind, "environment": source.environment}
+                for source in compared.baseline
+            ],
+            "machines": compared.machines,
+        }
     return document
 
 
@@ -219,11 +226,13 @@ def _is_same_file(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve()
 
 
-def _print_changes(changes: list[baseline.Change], file: object) -> None:
-    for change in changes:
+def _print_changes(compared: baseline.Compared, file: object) -> None:
+    for change in compared.changes:
         if change.verdict in (baseline.REGRESSION, baseline.IMPROVEMENT):
-            print(change.line(), file=file)
-    print(baseline.summary(changes), file=file)
+            print(printable(change.line()), file=file)
+    for sentence in compared.machines:
+        print(printable(f"another machine: {sentence}"), file=file)
+    print(compared.summary, file=file)
 
 
 def _options(arguments: list[str], command: str) -> argparse.Namespace:

@@ -18,6 +18,8 @@ from report.experiments import read_sources
 from report.tables import Row, Source, TableError
 
 REGRESSION, IMPROVEMENT, NO_CHANGE, NOT_COMPARED = "regression", "improvement", "no change", "not compared"
+# Lines of the environment that say on which machine a table was measured.
+MACHINE = ("kind", "device", "cpu", "cores", "kernel")
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,54 @@ class Change:
         return f"{name}: {middle:+.1f} % [{low:+.1f}, {high:+.1f}]"
 
 
-def changes(read: dict[Experiment, list[Source]], baseline: list[Path], tolerance: float = 0.0) -> list[Change]:
-    """Compare every row with that of the same cell in the baseline; the worst changes come first.
+@dataclass(frozen=True)
+class Compared:
+    """This run beside the baseline."""
+
+    baseline: list[Source]
+    changes: list[Change]  # the worst ones first
+    machines: list[str]  # differences between the machines of both, a sentence each
+
+    @property
+    def summary(self) -> str:
+        """The changes counted by their verdicts, in words."""
+        counts = {each: sum(change.verdict == each for change in self.changes) for each in (REGRESSION, IMPROVEMENT)}
+        same, left = (sum(change.verdict == each for change in self.changes) for each in (NO_CHANGE, NOT_COMPARED))
+        parts = [f"{count} {verdict}{'' if count == 1 else 's'}" for verdict, count in counts.items()]
+        return ", ".join([*parts, f"{same} without a change beyond noise", f"{left} not compared"])
+
+
+def compare(read: dict[Experiment, list[Source]], baseline: list[Path], tolerance: float = 0.0) -> Compared:
+    """Compare every row with that of the same cell in the baseline.
 
     `tolerance` is the share by which a figure may become worse.
     """
     old = read_sources(baseline)
+    machines = [
+        sentence for experiment, sources in read.items() for sentence in _machines(old.get(experiment, []), sources)
+    ]
+    return Compared(
+        [source for sources in old.values() for source in sources],
+        _changes(read, old, str(baseline[0]), tolerance),
+        list(dict.fromkeys(machines)),
+    )
+
+
+def _machines(old: list[Source], new: list[Source]) -> list[str]:
+    """Say in which lines of the environment two runs differ, if both have the line."""
+    found = []
+    for name in MACHINE:
+        was, is_now = (
+            sorted({source.environment.get(name, "") for source in sources} - {""}) for sources in (old, new)
+        )
+        if was and is_now and was != is_now:
+            found.append(f"{name} was {' and '.join(was)}, and is {' and '.join(is_now)}")
+    return found
+
+
+def _changes(
+    read: dict[Experiment, list[Source]], old: dict[Experiment, list[Source]], path: str, tolerance: float
+) -> list[Change]:
     found: list[Change] = []
     for experiment, sources in read.items():
         known = _by_cell(experiment, old.get(experiment, []))
@@ -56,9 +100,7 @@ def changes(read: dict[Experiment, list[Source]], baseline: list[Path], toleranc
     if not any(change.bounds for change in found):
         reasons = sorted({change.reason for change in found if change.reason})
         why = f" ({reasons[0]})" if reasons else ""
-        raise TableError(
-            f"{baseline[0]}: no row can be compared with this run{why}: measure the same cells, with repetitions"
-        )
+        raise TableError(f"{path}: no row can be compared with this run{why}: measure the same cells, with repetitions")
     order = [REGRESSION, IMPROVEMENT, NO_CHANGE, NOT_COMPARED]
     return sorted(found, key=lambda change: (order.index(change.verdict), -_size(change)))
 
@@ -114,11 +156,3 @@ def _verdict(figure: Figure, bounds: tuple[float, float, float], tolerance: floa
         return IMPROVEMENT
     beyond = high < 1.0 - tolerance if figure.more_is_better else low > 1.0 + tolerance
     return REGRESSION if beyond else NO_CHANGE
-
-
-def summary(found: list[Change]) -> str:
-    """Count the changes by their verdicts, in words."""
-    counts = {verdict: sum(change.verdict == verdict for change in found) for verdict in (REGRESSION, IMPROVEMENT)}
-    same, left = (sum(change.verdict == verdict for change in found) for verdict in (NO_CHANGE, NOT_COMPARED))
-    parts = [f"{count} {verdict}{'' if count == 1 else 's'}" for verdict, count in counts.items()]
-    return ", ".join([*parts, f"{same} without a change beyond noise", f"{left} not compared"])

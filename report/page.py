@@ -13,8 +13,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from report.baseline import Change
-from report.baseline import summary as summary_of
+from report.baseline import Compared
 from report.charts import Chart, Line
 from report.claims import Judgement
 from report.compare import NO_DIFFERENCE, NOT_COMPARED, Comparison
@@ -54,8 +53,8 @@ class Cell:
     kind: str = "number"  # number, text or mark
 
 
-def render(parts: list[Part], changes: list[Change] | None) -> str:
-    """Return the page. `changes` are those since the baseline, if there is one."""
+def render(parts: list[Part], compared: Compared | None) -> str:
+    """Return the page. `compared` is this run beside the baseline, if there is one."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
@@ -75,8 +74,7 @@ def render(parts: list[Part], changes: list[Change] | None) -> str:
     return environment.get_template("page.html").render(
         parts=parts,
         questions=[question for part in parts for question in questions_of(part)],
-        changes=changes,
-        changes_summary=summary_of(changes) if changes is not None else "",
+        compared=compared,
         plots=plots,
         # These three are of this package and of Chart.js, so that they need no escape.
         style=_own("page.css"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from report.baseline import NO_CHANGE, NOT_COMPARED, changes
+from report.baseline import NO_CHANGE, NOT_COMPARED, compare
 from report.experiments import read_sources
 from report.tests import synthetic
 from report.tests.running import run
@@ -83,7 +83,9 @@ RESULTS = sorted((Path(__file__).resolve().parent.parent.parent / "docs" / "resu
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
 def test_a_committed_result_has_no_change_since_itself(path: Path) -> None:
-    found = changes(read_sources([path]), [path])
+    compared = compare(read_sources([path]), [path])
+    found = compared.changes
+    assert compared.machines == [] and [source.label for source in compared.baseline] == [path.stem]
     assert {change.verdict for change in found} - {NOT_COMPARED} == {NO_CHANGE}
     assert all(change.reason != "the baseline has no such row" for change in found)
 
@@ -109,6 +111,19 @@ def test_two_rows_of_the_baseline_in_one_cell_are_refused(tmp_path: Path) -> Non
 def test_a_baseline_that_cannot_be_read_is_no_regression(tmp_path: Path) -> None:
     status, _, error, _ = against(tmp_path, "{", table(1.0))
     assert status == 2 and "old.json: not valid JSON" in error
+
+
+def test_a_baseline_of_another_machine_is_named_with_what_differs(tmp_path: Path) -> None:
+    """The page did not say what it compared with."""
+    old = json.loads(table(2.0))
+    old["environment"] |= {"cpu": "slow \x1b[31m<b>", "kernel": "6.1"}
+    status, out, _, _ = against(tmp_path, json.dumps(old), table(2.0))
+    assert status == 0 and out.splitlines()[0].startswith("another machine: cpu was slow") and "\x1b" not in out
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<strong>old</strong> <span>baseline, 6 rows</span>" in page
+    assert "Another machine: cpu was slow \x1b[31m&lt;b&gt;, and is none." in page and "kernel was" not in page
+    facts = json.loads((tmp_path / "facts.json").read_text(encoding="utf-8"))["baseline"]
+    assert [source["label"] for source in facts["sources"]] == ["old"] and len(facts["machines"]) == 1
 
 
 def test_help_documents_the_exit_status(tmp_path: Path) -> None:
