@@ -30,6 +30,8 @@ constexpr std::uint64_t operations_min = 100;
 // A process can be off its processor for the most of a shorter run.
 constexpr std::uint64_t long_run_ns = 250'000'000;
 constexpr double same = 1e-9;
+// A run looks at the clock when an operation ends, on a machine that may be loaded.
+constexpr double late_factor = 1.5, late_s = 0.5;
 
 // Operations that may be under way at once.
 double lanes_of(const Json& row) { return value_in(row, "window") * value_in(row, "clients"); }
@@ -42,6 +44,9 @@ void examine_extent(const Json& row, const Json& repetition, Findings& findings)
 	if (count < iters && static_cast<double>(elapsed) < value_in(row, "seconds_max") * 1e9)
 		findings.invalid(fmt::format("it ended after {} of {} operations, before its {} s were over", operations, iters,
 			word_of(row, "seconds_max")));
+	if (const double most_s = value_in(row, "seconds_max"), took_s = static_cast<double>(elapsed) / 1e9;
+		took_s > late_factor * most_s + late_s)
+		findings.suspect(fmt::format("it took {} s, and should have ended after {} s", three_digits(took_s), most_s));
 	if (const double warmup = value_in(row, "warmup"); static_cast<double>(count_in(repetition, "warmup")) != warmup)
 		findings.invalid(fmt::format("{} operations of the warm-up, not {}", count_in(repetition, "warmup"), warmup));
 	const double bytes = count * value_in(row, "value_bytes");

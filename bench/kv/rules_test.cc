@@ -135,6 +135,8 @@ TEST(KvRules, ARunThatEndedByItsTimeHasFewerOperations) {
 	timed.seconds_max = 0.001;
 	EXPECT_EQ(judged_with(timed, [](Repetition&) {}).reason, "");
 	EXPECT_EQ(judged_with(timed, [](Repetition& run) { run.elapsed_ns = 999'999; }).validity, Validity::invalid);
+	const auto late = judged_with(timed, [](Repetition& run) { run.elapsed_ns = 600'000'000; }).reason;
+	EXPECT_NE(late.find("it took 0.600 s, and should have ended after 0.001 s"), late.npos) << late;
 }
 
 TEST(KvRules, RepetitionsThatDifferByMoreThanHalfAreSuspect) {
