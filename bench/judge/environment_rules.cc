@@ -13,6 +13,8 @@
 namespace verbena::bench {
 namespace {
 
+constexpr const char* round_trip_key = "core_to_core_ns";
+
 // The number behind --reps in the command; 0 if it is not there, because the default may change.
 std::size_t repetitions_asked_for(std::string_view command) {
 	constexpr std::string_view option = "--reps";
@@ -46,16 +48,18 @@ std::optional<Number> stated_in(const Environment& environment, const char* key)
 	return number_of(entry, key);
 }
 
+// Words in the place of a distance would switch the rules about it off.
+void examine_stated(const Table& table, std::span<Findings> findings) {
+	for (const char* key : {distance_key, round_trip_key})
+		if (!value_of(table.environment, key).empty() && !stated_in(table.environment, key))
+			for (Findings& each : findings) each.invalid(fmt::format("{} in the environment is no number", key));
+}
+
 // Repetitions are apart because of the distance of the sweep, so some repetition that counts has
 // it: at a distance that nothing has, any repetition could be set apart.
 void examine_sweep(const Table& table, std::span<Findings> findings) {
 	const auto stated = stated_in(table.environment, distance_key);
-	if (!stated) {
-		if (!value_of(table.environment, distance_key).empty())
-			for (Findings& each : findings)
-				each.invalid(fmt::format("{} in the environment is no number", distance_key));
-		return;
-	}
+	if (!stated) return;
 	const bool is_true = std::ranges::any_of(table.rows, [&](const Json& row) {
 		return std::ranges::any_of(list_of(row, "repetitions"), [&](const Json& each) {
 			return std::ranges::any_of(distances_in(each), [&](double trip) { return alike(trip, stated->value); });
@@ -70,7 +74,7 @@ void examine_sweep(const Table& table, std::span<Findings> findings) {
 
 // The environment has the median of all round trips that count.
 void examine_distance(const Table& table, std::span<Findings> findings) {
-	const auto stated = stated_in(table.environment, "core_to_core_ns");
+	const auto stated = stated_in(table.environment, round_trip_key);
 	std::vector<double> trips;
 	for (const Json& row : table.rows)
 		for (const Json& each : list_of(row, "repetitions"))
@@ -89,8 +93,17 @@ void examine_distance(const Table& table, std::span<Findings> findings) {
 
 void examine_environment(const Table& table, std::span<Findings> findings) {
 	examine_command(table, findings);
+	examine_stated(table, findings);
 	examine_sweep(table, findings);
 	examine_distance(table, findings);
+}
+
+std::string remark_on_environment(const Table& table) {
+	if (std::ranges::all_of(table.rows, [](const Json& row) { return list_of(row, "repetitions").empty(); })) return {};
+	std::string missing;
+	for (const char* key : {"cpu", "cores", "kernel", "commit", "date", "command"})
+		if (value_of(table.environment, key).empty()) missing += std::string(missing.empty() ? "" : ", ") + key;
+	return missing.empty() ? "" : "the environment lacks " + missing + ": nothing shows where and how it was measured";
 }
 
 }  // namespace verbena::bench

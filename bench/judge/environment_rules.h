@@ -6,6 +6,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "bench/judge/findings.h"
 #include "bench/table/row.h"
@@ -14,5 +15,9 @@ namespace verbena::bench {
 
 // `findings` has an entry for each row; rows that are invalid already are left out.
 void examine_environment(const Table& table, std::span<Findings> findings);
+
+// Says which lines are missing that every table of ours has; empty if none, or if the table has no
+// repetitions.
+std::string remark_on_environment(const Table& table);
 
 }  // namespace verbena::bench

@@ -47,7 +47,18 @@ TEST(EnvironmentRules, RepetitionsAreApartFromSomeThatCount) {
 		"repetitions are apart, but none counts at the 873 ns that the environment gives the sweep");
 	EXPECT_EQ(beside({{"sweep_distance_ns", "near"}}, row_at(97)).reason,
 		"sweep_distance_ns in the environment is no number");
+	EXPECT_EQ(beside({{"core_to_core_ns", "near"}}, row_at(97)).validity, Validity::invalid);
 	EXPECT_EQ(beside({{"sweep_distance_ns", "873"}}, {{"repetitions", {{{"core_to_core_ns", 97}}}}}).reason, "");
+}
+
+// With the line of the command went the rule about its --reps.
+TEST(EnvironmentRules, ATableWithoutItsEnvironmentSaysSo) {
+	const Environment whole{{"cpu", "x"}, {"cores", "2"}, {"kernel", "x"}, {"commit", "x"}, {"date", "x"},
+		{"command", "verbena bench rcud"}};
+	EXPECT_EQ(remark_on_environment({.environment = whole, .rows = {row_at(97)}}), "");
+	EXPECT_EQ(remark_on_environment({.environment = {whole.begin(), whole.end() - 2}, .rows = {row_at(97)}}),
+		"the environment lacks date, command: nothing shows where and how it was measured");
+	EXPECT_EQ(remark_on_environment({.rows = {{{"size", 8}}}}), "") << "a published table";
 }
 
 }  // namespace

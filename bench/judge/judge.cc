@@ -210,7 +210,8 @@ std::string remark_on(const Experiment& experiment, const Table& table) {
 	const bool lacks_evidence = !is_ours(experiment, table) && std::ranges::any_of(table.rows, [&](const Json& row) {
 		return repetitions_of(row) == 0 && claims_figures(experiment, row);
 	});
-	if (lacks_evidence) text += (text.empty() ? "" : "; ") + std::string(no_evidence);
+	for (const std::string& more : {std::string(lacks_evidence ? no_evidence : ""), remark_on_environment(table)})
+		if (!more.empty()) text += (text.empty() ? "" : "; ") + more;
 	return text;
 }
 

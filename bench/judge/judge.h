@@ -37,7 +37,8 @@ std::expected<std::vector<Verdict>, std::string> judge(const Experiment& experim
 inline constexpr std::string_view no_evidence = "no repetitions: its figures are taken from the file";
 
 // A sentence about the table as a whole: that of the experiment, and for a table that is not ours
-// the words above if its figures have no repetitions. Empty if there is none.
+// the words above if its figures have no repetitions; and the lines that its environment lacks.
+// Empty if there is none.
 std::string remark_on(const Experiment& experiment, const Table& table);
 
 // Judges a table that was measured, and writes each verdict into the columns `validity` and

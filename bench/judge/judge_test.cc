@@ -156,7 +156,6 @@ TEST(Judge, ATableWithoutEvidenceSaysThatItHasNone) {
 	const Json bare{{"size", "8"}, {"rate", "3"}}, none{{"size", "8"}, {"rate", "n/a"}};
 	EXPECT_EQ(remark_on(sums, {.rows = {bare}}), no_evidence);
 	EXPECT_EQ(remark_on(sums, {.rows = {none}}), "");
-	EXPECT_EQ(remark_on(sums, {.rows = {row(8, {1, 2})}}), "");
 	EXPECT_EQ(remark_on(sums, {.environment = {{"commit", "1234"}}, .rows = {bare}}), "") << "the row is invalid";
 }
 
