@@ -17,8 +17,8 @@ using async::Task;
 
 // One client of a server: the server's outbox, and the client's end, which nothing reads but
 // read_all().
-struct Client {
-	Client(async::Loop& loop, UnsentRecords& all) {
+struct ClientEnd {
+	ClientEnd(async::Loop& loop, UnsentRecords& all) {
 		auto sockets = channel::testing_tools::connected_sockets(loop);
 		server = std::make_unique<channel::TcpChannel>(
 			loop, std::move(sockets[1]), std::nullopt, "client", channel::TcpOptions());
@@ -36,7 +36,7 @@ struct Client {
 	std::size_t records = 0;
 };
 
-Task<void> read_all(Client& client) {
+Task<void> read_all(ClientEnd& client) {
 	for (std::size_t bytes = 0; bytes < client.records * 1024;) {
 		const auto message = co_await client.reader->receive();
 		if (!message) co_return;
@@ -48,11 +48,11 @@ Task<void> read_all(Client& client) {
 TEST(Outbox, IsCrowdedWithLessWhileTheOutboxesOfTheServerKeepMuch) {
 	async::Loop loop({.spin = 0});
 	UnsentRecords all;
-	std::deque<Client> clients;
+	std::deque<ClientEnd> clients;
 	for (int i = 0; i < 10; ++i) clients.emplace_back(loop, all);
 	clients[0].fill(512 << 10);
 	EXPECT_FALSE(clients[0].outbox->crowded());
-	for (Client& client : clients) client.fill(1 << 20);
+	for (ClientEnd& client : clients) client.fill(1 << 20);
 	EXPECT_GT(all.bytes, UnsentRecords::many);
 	EXPECT_TRUE(clients[0].outbox->crowded());
 
@@ -66,9 +66,9 @@ TEST(Outbox, IsCrowdedWithLessWhileTheOutboxesOfTheServerKeepMuch) {
 TEST(Outbox, CountsNothingOnceItsRecordsAreSentAndItIsGone) {
 	async::Loop loop({.spin = 0});
 	UnsentRecords all;
-	std::deque<Client> clients;
+	std::deque<ClientEnd> clients;
 	for (int i = 0; i < 2; ++i) clients.emplace_back(loop, all);
-	for (Client& client : clients) client.fill(1 << 20);
+	for (ClientEnd& client : clients) client.fill(1 << 20);
 	EXPECT_GE(all.bytes, std::size_t{2} << 20);
 	loop.complete(read_all(clients[0]));
 	EXPECT_LT(all.bytes, (std::size_t{1} << 20) + (64 << 10)) << "the memory for the next message may be kept";
