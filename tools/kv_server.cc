@@ -226,7 +226,8 @@ void add_options(CLI::App& app, Options& options) {
 								  ->type_name("DIR")
 								  ->check(verbena::tools::not_empty());
 	app.add_flag("--salvage", options.salvage,
-		   "Start although records in the folder of --data are damaged or missing: drop these, and print them")
+		   "Start although the folder of --data is damaged: keep its file under another name, go on with what can be "
+		   "read of it, and print what is lost")
 		->needs(data);
 	app.add_option("--metrics", options.metrics,
 		   "Serve metrics for Prometheus at this address, under /metrics, and the server's health under /health; "

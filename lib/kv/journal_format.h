@@ -31,6 +31,11 @@ struct RecordHeader {
 };
 static_assert(sizeof(RecordHeader) == 32);
 
+// The table's record without a checksum, which has the number of the format.
+constexpr std::string_view format_name = "aversion", format_1 = "1", format_2 = "2";
+// The note with the identity of the folder (sessions.h).
+constexpr std::string_view identity_note = "identity";
+
 std::string name_of_key(std::string_view key);
 std::string name_of_note(std::string_view note);
 

@@ -8,15 +8,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
+
+#include "lib/kv/folder.h"
+#include "lib/kv/lmdb_file.h"
 
 namespace verbena::kv {
 namespace {
 
-constexpr std::string_view format_name = "aversion", format = "2", format_1 = "1";
 // Names of format 1 begin with small letters, those of format 2 with capital ones.
 constexpr std::string_view first_name_1 = "a";
-constexpr std::string_view identity_note = "identity";
+constexpr std::string_view way_out = "; restore the folder from a copy, or lose what is damaged by --salvage";
 // The most damaged records that an error names.
 constexpr std::size_t named_max = 5;
 
@@ -30,37 +31,38 @@ std::uint64_t checksum_at(const MDB_val& content) {
 	return checksum;
 }
 
-std::string parent_of(const std::string& folder) {
-	const std::filesystem::path whole = std::filesystem::absolute(folder / std::filesystem::path()).lexically_normal();
-	return whole.parent_path().parent_path();
-}
-
-// Writes the names that a folder has to the disk. Returns 0 or an errno. A folder that this process
-// may not read, and a file system that does not synchronise folders, are no error.
-int synchronise_folder(const std::string& name) {
-	const int file = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int error = file < 0 || fsync(file) != 0 ? errno : 0;
-	if (file >= 0) ::close(file);
-	if (error == EACCES || error == EINVAL) error = 0;
-	return error;
-}
-
 }  // namespace
 
 std::expected<std::unique_ptr<LmdbJournal>, std::string> LmdbJournal::open(
-	const std::string& folder, std::size_t bytes_max, std::uint64_t versions_after) {
+	const std::string& folder, std::size_t bytes_max, std::uint64_t versions_after, Salvage* salvaged) {
 	std::unique_ptr<LmdbJournal> journal(new LmdbJournal(folder, bytes_max, versions_after));
 	if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
 		return std::unexpected(folder + ": " + std::strerror(errno));
 	journal->lock_ = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (journal->lock_ < 0) return std::unexpected(folder + ": " + std::strerror(errno));
 	if (flock(journal->lock_, LOCK_EX | LOCK_NB) != 0) return std::unexpected(folder + " is in use by another server");
+	if (salvaged != nullptr) {
+		auto done = salvage(folder, bytes_max, versions_after);
+		if (!done) return std::unexpected(std::move(done.error()));
+		*salvaged = std::move(*done);
+	}
+	if (auto checked = journal->check_file(); !checked) return std::unexpected(std::move(checked.error()));
 	if (const int error = journal->start(); error != 0) return std::unexpected(journal->reason_of(error));
 	// Without this a power failure may leave neither the new files nor the new folder.
 	for (const std::string& name : {folder, parent_of(folder)})
 		if (const int error = synchronise_folder(name); error != 0)
 			return std::unexpected(name + ": " + std::strerror(error));
 	return journal;
+}
+
+// LMDB follows the page numbers and offsets in the file without a check, also when it writes.
+std::expected<void, std::string> LmdbJournal::check_file() const {
+	const std::string path = folder_ + "/data.mdb";
+	const auto file = lmdb::File::open(path);
+	if (!file) return std::unexpected(file.error());
+	if (const auto fault = lmdb::check(*file))
+		return std::unexpected(path + " is damaged at " + fault->text() + std::string(way_out));
+	return {};
 }
 
 int LmdbJournal::start() {
@@ -73,13 +75,12 @@ int LmdbJournal::start() {
 	MDB_val name = value_of(format_name), found;
 	int error = mdb_dbi_open(transaction_, nullptr, 0, &table_);
 	if (error == 0) error = mdb_get(transaction_, table_, &name, &found);
-	if (error == 0 && text_at(found) == format) {
+	if (error == 0 && text_at(found) == format_2) {
 		error = read_ledger();
 	} else if (error == MDB_NOTFOUND || (error == 0 && text_at(found) == format_1)) {
 		ledger_ = {.last_version = versions_after_};
-		if (error == 0) error = convert();
-		else error = 0;
-		MDB_val written = value_of(format);
+		error = error == 0 ? convert() : check_empty();
+		MDB_val written = value_of(format_2);
 		if (error == 0) error = mdb_put(transaction_, table_, &name, &written, 0);
 		if (error == 0) error = write_ledger();
 	} else if (error == 0) {
@@ -89,6 +90,13 @@ int LmdbJournal::start() {
 	else mdb_txn_abort(std::exchange(transaction_, nullptr));
 	committed_ = ledger_;
 	return error;
+}
+
+// Records without a format have lost it by damage.
+int LmdbJournal::check_empty() {
+	MDB_stat facts{};
+	const int error = mdb_stat(transaction_, table_, &facts);
+	return error == 0 && facts.ms_entries > 0 ? MDB_VERSION_MISMATCH : error;
 }
 
 // Rewrites all records of format 1, in the present transaction.
@@ -187,37 +195,7 @@ std::expected<void, std::string> LmdbJournal::read_all(const Take& take) {
 	if (damaged > 0)
 		error += ": " + std::to_string(damaged) + " damaged records: " + names + (damaged > named_max ? ", ..." : "");
 	else error += ": records are missing, or of an older time";
-	return std::unexpected(error + "; restore the folder from a copy, or lose what is damaged by --salvage");
-}
-
-std::expected<std::vector<std::string>, std::string> LmdbJournal::salvage() {
-	std::vector<std::string> losses, damaged;
-	Ledger found{.last_version = std::max(committed_.last_version, versions_after_)};
-	const auto read = walk([&](std::string_view name, std::string_view content) {
-		const auto record = read_record(name, content);
-		if (!record || record->value.size() > value_max) {
-			damaged.emplace_back(name);
-			losses.push_back(damaged_name(name) + " is damaged");
-		} else if (!record->is_note || record->key != Ledger::note) {
-			found.add(record->checksum);
-			found.last_version = std::max(found.last_version, record->stamp.version);
-		}
-		return 0;
-	});
-	if (!read) return std::unexpected(read.error());
-	if (damaged.empty() && found.records == committed_.records && found.checksums == committed_.checksums)
-		return losses;
-	if (damaged.empty()) losses.emplace_back("records are missing, or of an older time");
-	if (!begin()) return std::unexpected(reason_of(std::exchange(error_, 0)));
-	ledger_ = found;
-	for (const std::string& name : damaged) {
-		MDB_val key = value_of(name);
-		try_to(mdb_del(transaction_, table_, &key, nullptr));
-		if (error_ != 0) break;
-	}
-	erase_note(identity_note);
-	if (!commit()) return std::unexpected(failure_);
-	return losses;
+	return std::unexpected(error + std::string(way_out));
 }
 
 std::expected<void, std::string> LmdbJournal::read_notes(const std::function<void(std::string_view, Bytes)>& take) {
@@ -274,6 +252,8 @@ std::string LmdbJournal::reason_of(int error) const {
 	struct statvfs room{};
 	const bool is_full =
 		error == EIO && statvfs(folder_.c_str(), &room) == 0 && room.f_bavail * room.f_frsize < std::size_t{1} << 20;
+	if (error == MDB_VERSION_MISMATCH)
+		return folder_ + ": the record of its format is damaged, or of a later version" + std::string(way_out);
 	return folder_ + ": " + mdb_strerror(is_full ? ENOSPC : error);
 }
 
@@ -288,6 +268,7 @@ bool LmdbJournal::begin() {
 	int error = environment_ == nullptr ? MDB_PANIC : mdb_txn_begin(environment_, nullptr, 0, &transaction_);
 	if (error == MDB_PANIC) {
 		// LMDB has failed to write a header. It has restored the old one, and refuses everything.
+		// The file was checked when it was opened, and only this process has written to it.
 		close();
 		error = start();
 		if (error == 0) error = mdb_txn_begin(environment_, nullptr, 0, &transaction_);

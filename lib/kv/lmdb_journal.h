@@ -9,8 +9,8 @@
 // Threads: one, the store's.
 // Owns: the folder, which it locks: one process at a time.
 // Errors: a transaction that fails is dropped whole. If LMDB itself gives up after an error of the
-//   disk, the next transaction opens the folder again. If records are damaged or missing,
-//   read_all() names some of them; salvage() drops these.
+//   disk, the next transaction opens the folder again. If the structure of the file is damaged,
+//   open() says where. If records are damaged or missing, read_all() names some of them.
 #pragma once
 
 #include <lmdb.h>
@@ -19,30 +19,27 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "lib/kv/journal.h"
 #include "lib/kv/journal_format.h"
+#include "lib/kv/lmdb_salvage.h"
 
 namespace verbena::kv {
 
 class LmdbJournal final : public Journal {
 public:
 	// Opens the folder, or makes it. `bytes_max` limits its file, which grows only as needed. A
-	// folder that has no versions gets them from `versions_after` on. The error is one sentence,
-	// also if another process has the folder.
-	static std::expected<std::unique_ptr<LmdbJournal>, std::string> open(
-		const std::string& folder, std::size_t bytes_max, std::uint64_t versions_after = 0);
+	// folder that has no versions gets them from `versions_after` on. The structure of the file is
+	// checked before LMDB opens it. With `salvaged`, a damaged file is replaced first
+	// (lmdb_salvage.h). The error is one sentence, also if another process has the folder.
+	static std::expected<std::unique_ptr<LmdbJournal>, std::string> open(const std::string& folder,
+		std::size_t bytes_max, std::uint64_t versions_after = 0, Salvage* salvaged = nullptr);
 	~LmdbJournal() override;
 
 	// Passes every committed key to `take`, in no particular order, until that returns false. The
 	// error is one sentence, also if `take` has got all records that are not damaged.
 	using Take = std::function<bool(std::string_view key, Bytes value, const Stamp& stamp)>;
 	std::expected<void, std::string> read_all(const Take& take);
-	// Removes damaged records, and accepts that records are missing. Returns one phrase for each
-	// loss. After a loss the folder has a new identity, so no client sends a change again that it
-	// may have executed.
-	std::expected<std::vector<std::string>, std::string> salvage();
 	// The version of the last change that is committed.
 	std::uint64_t last_version() const { return committed_.last_version; }
 
@@ -64,12 +61,14 @@ public:
 private:
 	LmdbJournal(std::string folder, std::size_t bytes_max, std::uint64_t versions_after)
 		: folder_(std::move(folder)), bytes_max_(bytes_max), versions_after_(versions_after) {}
+	std::expected<void, std::string> check_file() const;
 	int start();
 	void close();
 	bool begin();
 	void fail(int error);
 	std::string reason_of(int error) const;
 	int convert();
+	int check_empty();
 	int read_ledger();
 	int write_ledger();
 	int put(const std::string& name, std::string_view key, Bytes value, const Stamp& stamp);

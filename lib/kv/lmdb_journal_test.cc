@@ -196,18 +196,38 @@ TEST_F(DamagedJournal, ADamagedLedgerOrNoteIsFoundToo) {
 	}
 }
 
+TEST_F(DamagedJournal, ADamagedRecordOfTheFormatIsRefusedAndSalvaged) {
+	const auto refused = [&] {
+		const auto opened = LmdbJournal::open(folder_, 64 << 20);
+		return !opened && opened.error().find("the record of its format is damaged") != std::string::npos;
+	};
+	for (const bool is_missing : {false, true}) {
+		in_table([&](MDB_txn* transaction, MDB_dbi table) {
+			MDB_val key{format_name.size(), const_cast<char*>(format_name.data())}, later{1, const_cast<char*>("6")};
+			ASSERT_EQ(
+				is_missing ? mdb_del(transaction, table, &key, nullptr) : mdb_put(transaction, table, &key, &later, 0),
+				0);
+		});
+		EXPECT_TRUE(refused());
+		Salvage salvaged;
+		const auto journal = LmdbJournal::open(folder_, 64 << 20, 0, &salvaged).value();
+		EXPECT_TRUE(salvaged.losses.empty());
+		EXPECT_EQ(salvaged.fault, "the record of its format");
+		EXPECT_EQ(content(*journal).size(), 21u);
+	}
+}
+
 TEST_F(DamagedJournal, SalvageDropsWhatIsDamagedOnceAndGivesTheFolderANewIdentity) {
 	change(name_of_key("key7"), [](std::string& bytes) { bytes.back() ^= 4; });
 	change(name_of_key(std::string(600, 'l')), [](std::string& bytes) { bytes.back() ^= 4; });
 	const std::uint64_t last = version_;
-	{
-		const auto journal = open();
-		const auto losses = journal->salvage();
-		ASSERT_TRUE(losses.has_value()) << losses.error();
-		EXPECT_EQ(
-			*losses, (std::vector<std::string>{"the key key7 is damaged", "a key of more than 510 bytes is damaged"}));
-		EXPECT_TRUE(journal->salvage()->empty());
-		EXPECT_EQ(journal->last_version(), last);
+	for (const bool first : {true, false}) {
+		Salvage salvaged;
+		const auto journal = LmdbJournal::open(folder_, 64 << 20, 0, &salvaged);
+		ASSERT_TRUE(journal.has_value()) << journal.error();
+		const std::vector<std::string> losses{"the key key7 is damaged", "a key of more than 510 bytes is damaged"};
+		EXPECT_EQ(salvaged.losses, first ? losses : std::vector<std::string>());
+		EXPECT_EQ((*journal)->last_version(), last);
 	}
 	const auto journal = open();
 	EXPECT_EQ(content(*journal).size(), 19u);
@@ -215,8 +235,9 @@ TEST_F(DamagedJournal, SalvageDropsWhatIsDamagedOnceAndGivesTheFolderANewIdentit
 }
 
 TEST_F(DamagedJournal, SalvageOfASoundFolderChangesNothing) {
-	const auto journal = open();
-	EXPECT_TRUE(journal->salvage()->empty());
+	Salvage salvaged;
+	const auto journal = LmdbJournal::open(folder_, 64 << 20, 0, &salvaged).value();
+	EXPECT_TRUE(salvaged.losses.empty());
 	EXPECT_EQ(content(*journal).size(), 21u);
 	int notes = 0;
 	ASSERT_TRUE(journal->read_notes([&](std::string_view, Bytes) { ++notes; }).has_value());

@@ -188,15 +188,17 @@ std::expected<void, std::string> Service::open_journal() {
 	// LMDB's file also holds old pages until no transaction uses them, and unused parts of pages.
 	constexpr std::size_t times = 4, bytes_min = std::size_t{1} << 30;
 	const FaultReport report(options_.data + " is damaged, and LMDB cannot read it; restore the folder from a copy");
-	auto opened = LmdbJournal::open(options_.data, std::max(options_.settings.memory * times, bytes_min), wall_now());
+	Salvage salvaged;
+	auto opened = LmdbJournal::open(options_.data, std::max(options_.settings.memory * times, bytes_min), wall_now(),
+		options_.salvage ? &salvaged : nullptr);
 	if (!opened) return std::unexpected(opened.error());
 	journal_ = std::move(*opened);
-	if (options_.salvage) {
-		const auto losses = journal_->salvage();
-		if (!losses) return std::unexpected(losses.error());
-		bad_records_ = losses->size();
-		for (const std::string& loss : *losses) options_.complain(options_.data + ": " + loss);
-	}
+	bad_records_ = salvaged.losses.size();
+	for (const std::string& loss : salvaged.losses) options_.complain(options_.data + ": " + loss);
+	if (!salvaged.fault.empty()) options_.complain(options_.data + "/data.mdb was damaged at " + salvaged.fault);
+	if (!salvaged.kept.empty())
+		options_.complain(options_.data + ": " + (salvaged.losses.empty() ? "all records were read; " : "") +
+			"the damaged file is kept as " + salvaged.kept);
 	bool fits = true;
 	const auto read = journal_->read_all([&](std::string_view key, Bytes value, const Stamp& stamp) {
 		return fits = store_->restore(key, value, stamp.version, monotonic_time_of(stamp.expires, monotonic_now()));

@@ -8,7 +8,6 @@
 namespace verbena::kv {
 namespace {
 
-constexpr std::string_view identity_name = "identity";
 // A session's note: this letter and the 8 bytes of the client's id.
 constexpr char session_letter = 's';
 
@@ -22,13 +21,13 @@ std::expected<SessionJournal::Restored, std::string> SessionJournal::read(
 	LmdbJournal& journal, Nanoseconds now, bool salvage) {
 	std::uint64_t identity = 0;
 	const auto found = journal.read_notes([&](std::string_view name, Bytes value) {
-		if (name == identity_name && value.size() == sizeof identity)
+		if (name == identity_note && value.size() == sizeof identity)
 			std::memcpy(&identity, value.data(), sizeof identity);
 	});
 	if (!found) return std::unexpected(found.error());
 	if (identity == 0) {
 		identity = secure_random<std::uint64_t>() | 1;
-		journal.write_note(identity_name, std::as_bytes(std::span(&identity, 1)));
+		journal.write_note(identity_note, std::as_bytes(std::span(&identity, 1)));
 		if (!journal.commit()) return std::unexpected(journal.failure());
 	}
 	Restored restored{.sessions = std::make_unique<Sessions>(identity)};
