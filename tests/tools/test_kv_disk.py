@@ -6,6 +6,7 @@ import random
 import re
 import resource
 import shlex
+import struct
 import subprocess
 from pathlib import Path
 
@@ -205,8 +206,48 @@ def test_a_store_with_a_flipped_bit_is_refused_or_as_it_was(programs: Programs) 
         assert found
         ran = client(programs, f"{HOST}:{found[1]}", *(f"GET {key}" for key in content))
         assert ran.out.splitlines() == list(content.values()), byte
+        # LMDB changes pages, and takes free ones: the other keys must stay.
+        changed = {key: "after" if i % 5 == 0 else value for i, (key, value) in enumerate(content.items())}
+        sets = [f"SET {key} {value}" for key, value in changed.items() if value == "after"]
+        assert client(programs, f"{HOST}:{found[1]}", *sets).status == 0, byte
+        server.kill()
+        server, where = serve(programs, "--data", folder)
+        ran = client(programs, where, *(f"GET {key}" for key in changed))
+        assert ran.out.splitlines() == list(changed.values()), byte
         server.kill()
     assert refused > FLIPS / 5
+
+
+def root_page(data: bytes) -> int:
+    """Return the number of the page with which the table of a file of LMDB begins."""
+    size = resource.getpagesize()
+    headers = [(struct.unpack_from("<Q", data, size * page + 144)[0], size * page) for page in (0, 1)]
+    return struct.unpack_from("<Q", data, max(headers)[1] + 128)[0]
+
+
+def test_a_damaged_header_of_a_page_is_refused_and_salvage_reads_everything(programs: Programs) -> None:
+    data, content = a_store(programs)
+    page = root_page(data)
+    folder = with_flipped_bit(programs, "damaged", data, 8 * resource.getpagesize() * page + 1)
+    damaged = (folder / "data.mdb").read_bytes()
+    ran = programs.run("kv_server", "--listen", HOST, "--port", 0, "--data", folder)
+    assert ran.status == 1, ran
+    said = f"{folder}/data.mdb is damaged at page {page}: it has the number of page {page ^ 2}; restore the folder"
+    assert said in ran.err and "--salvage" in ran.err, ran
+    assert (folder / "data.mdb").read_bytes() == damaged
+
+    server, where = serve(programs, "--data", folder, "--salvage")
+    kept = folder / "data.mdb.damaged-1"
+    wait_until(lambda: f"the damaged file is kept as {kept}" in server.err, "it says where", alive=server)
+    assert "all records were read" in server.err, server.err
+    assert kept.read_bytes() == damaged
+    got = client(programs, where, *(f"GET {key}" for key in content))
+    assert got.out.splitlines() == list(content.values())
+    assert client(programs, where, *(f"SET {key} after" for key in list(content)[::3])).status == 0
+    server.kill()
+    _, where = serve(programs, "--data", folder)
+    got = client(programs, where, *(f"GET {key}" for key in content))
+    assert got.out.splitlines() == ["after" if i % 3 == 0 else value for i, value in enumerate(content.values())]
 
 
 def test_a_damaged_key_is_named_and_salvage_starts_without_it(programs: Programs) -> None:
