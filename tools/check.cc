@@ -23,6 +23,9 @@
 namespace verbena::tools {
 namespace {
 
+// A title has words of the file.
+constexpr std::size_t title_bytes_max = 200;
+
 struct CheckedTable {
 	std::string file;
 	bool strict = false;
@@ -134,7 +137,8 @@ void print_findings(
 	for (std::size_t i = 0; i < table.rows.size(); ++i) {
 		const auto& [validity, reason] = verdicts[i];
 		if (validity >= bench::Validity::suspect)
-			fmt::print("{:<7}  {}: {}\n", bench::name_of(validity), bench::printable(experiment.title(table.rows[i])),
+			fmt::print("{:<7}  {}: {}\n", bench::name_of(validity),
+				bench::printable(bench::shortened(experiment.title(table.rows[i]), title_bytes_max)),
 				bench::printable(reason));
 	}
 	if (const std::string remark = bench::remark_on(experiment, table); !remark.empty())
