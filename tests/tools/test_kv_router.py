@@ -19,6 +19,8 @@ from programs import ROOT, Program, Programs, stop, wait_until
 from test_kv import HOST, build_c, client, serve
 from test_kv_faults import CuttingProxy
 
+TRIES = 5
+
 
 @pytest.fixture(scope="module")
 def history_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -72,13 +74,14 @@ def work_on(clients: dict[int, Program], lines: int = 60) -> None:
         wait_until(lambda each=each, enough=enough: each.out.count("\n") > enough, "it works", alive=each)
 
 
-def end_all(clients: dict[int, Program]) -> None:
+def end_all(clients: dict[int, Program]) -> int:
+    """End the clients, and return how often they have sent a request again."""
     for each in clients.values():
         each.process.send_signal(signal.SIGTERM)
     for each in clients.values():
         ran = each.finish()
         assert ran.status == 0, ran
-    assert retries_of(list(clients.values())) >= 1
+    return retries_of(list(clients.values()))
 
 
 @pytest.mark.parametrize(("protocol", "form"), [("auto", "read"), ("rndv", "read"), ("rndv", "write"), ("tcp", "read")])
@@ -93,22 +96,28 @@ def test_no_call_fails_and_no_change_is_made_twice_while_a_durable_server_is_kil
         end(server, signal.SIGKILL)
         server = serve_again(programs, where, "--data", "store")
     work_on(clients)
-    end_all(clients)
+    assert end_all(clients) >= 1
     check(histories(clients), keys=3, at_least=200)
 
 
 def test_no_call_fails_while_a_server_without_data_is_restarted_in_order(
     programs: Programs, history_program: Path
 ) -> None:
-    """It says which requests it has not executed, so these are sent to its successor."""
+    """It says which requests it has not executed, so these are sent to its successor.
+
+    On a busy machine an end may meet no request, so there are several tries.
+    """
     server, where = serve(programs)
-    clients = begin(programs, history_program, where, "auto", "read")
-    for _ in range(3):
+    for _ in range(TRIES):
+        clients = begin(programs, history_program, where, "auto", "read")
+        for _ in range(3):
+            work_on(clients)
+            assert server.end().status == 0
+            server = serve_again(programs, where)
         work_on(clients)
-        assert server.end().status == 0
-        server = serve_again(programs, where)
-    work_on(clients)
-    end_all(clients)
+        if end_all(clients) >= 1:
+            return
+    pytest.fail(f"no request met one of {3 * TRIES} ends of a server")
 
 
 def test_changes_are_made_once_while_tcp_connections_are_cut(programs: Programs, history_program: Path) -> None:
