@@ -99,7 +99,10 @@ void examine_counts(const Json& row, const Json& repetition, Findings& findings)
 		"frames over RDMA in a row over TCP");
 	never(
 		messages > frames || count("rdma_frames_inline") > rdma_frames, "there are fewer frames than there were sent");
+	never(frames > 0 && messages == 0, fmt::format("{} frames in no message", frames));
+	never(!over_rdma && number_in(repetition, "pinned_kib") > 0, "memory was pinned in a row over TCP");
 	if (!pooled) {
+		never(over_rdma && number_in(repetition, "pinned_kib") == 0, "a connection over RDMA without pinned memory");
 		never(over_rdma && rdma_frames == 0, "no frame over RDMA in a row over RDMA");
 		never(frames < requests, fmt::format("{} requests in {} frames", requests, frames));
 		never(static_cast<double>(connections) != value_in(row, "connections"),

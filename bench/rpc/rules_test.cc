@@ -152,6 +152,9 @@ TEST(RpcRules, ARepetitionIsOneOfItsCell) {
 	EXPECT_EQ(with(over_tcp(), "rdma_frames", 1u).validity, Validity::invalid);
 	EXPECT_EQ(with(over_rdma(), "rdma_frames", 0u).validity, Validity::invalid);
 	EXPECT_EQ(with(over_tcp(), "frames", 1000u).validity, Validity::invalid);
+	EXPECT_EQ(with(over_tcp(), "messages", 0u).validity, Validity::invalid);
+	EXPECT_EQ(with(over_tcp(), "pinned_kib", 256u).validity, Validity::invalid);
+	EXPECT_EQ(with(over_rdma(), "pinned_kib", 0u).validity, Validity::invalid);
 	CellOptions other = over_tcp();
 	other.system = System::capnp;
 	EXPECT_EQ(with(other, "frames", 160'000u).validity, Validity::invalid);
