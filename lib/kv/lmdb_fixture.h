@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: a journal in a folder of its own, and the bytes of its file, which a test may change.
+// For tests: what a journal has, its table as LMDB shows it, and a journal in a folder of its own
+// with the bytes of its file, which a test may change.
 #pragma once
 
 #include <gtest/gtest.h>
+#include <lmdb.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,16 +19,42 @@
 
 namespace verbena::kv::testing_tools {
 
+using Content = std::map<std::string, std::string>;
+
+// All keys of the journal with their values.
+inline Content content_of(LmdbJournal& journal) {
+	Content content;
+	const auto read = journal.read_all([&](std::string_view key, Bytes value, const Stamp&) {
+		content[std::string(key)] = text_of(value);
+		return true;
+	});
+	EXPECT_TRUE(read.has_value()) << read.error();
+	return content;
+}
+
+// Reads and changes the table of this folder without a journal, in one transaction.
+inline void in_table(const std::string& folder, const std::function<void(MDB_txn*, MDB_dbi)>& act) {
+	MDB_env* environment = nullptr;
+	MDB_txn* transaction = nullptr;
+	MDB_dbi table = 0;
+	ASSERT_EQ(mdb_env_create(&environment), 0);
+	ASSERT_EQ(mdb_env_set_mapsize(environment, 64 << 20), 0);
+	ASSERT_EQ(mdb_env_open(environment, folder.c_str(), MDB_NOLOCK, 0600), 0);
+	ASSERT_EQ(mdb_txn_begin(environment, nullptr, 0, &transaction), 0);
+	ASSERT_EQ(mdb_dbi_open(transaction, nullptr, 0, &table), 0);
+	act(transaction, table);
+	ASSERT_EQ(mdb_txn_commit(transaction), 0);
+	mdb_env_close(environment);
+}
+
 class JournalFile : public ::testing::Test {
 protected:
-	using Content = std::map<std::string, std::string>;
-
 	static constexpr std::size_t page_bytes = 4096;
 	static constexpr int keys = 90;  // that were set
 
 	// Makes a table of three levels with short and long values, and free pages with older records.
 	void SetUp() override {
-		if (sysconf(_SC_PAGESIZE) != page_bytes) GTEST_SKIP() << "the pages of this machine have another size";
+		ASSERT_EQ(sysconf(_SC_PAGESIZE), page_bytes);
 		std::string folder = "/tmp/kv_lmdb_XXXXXX";
 		ASSERT_NE(mkdtemp(folder.data()), nullptr);
 		folder_ = folder;
@@ -62,15 +90,6 @@ protected:
 	void remove(LmdbJournal& journal, const std::string& key) {
 		journal.remove(key, ++version_);
 		content_.erase(key);
-	}
-	static Content content_of(LmdbJournal& journal) {
-		Content content;
-		const auto read = journal.read_all([&](std::string_view key, Bytes value, const Stamp&) {
-			content[std::string(key)] = text_of(value);
-			return true;
-		});
-		EXPECT_TRUE(read.has_value()) << read.error();
-		return content;
 	}
 
 	std::string bytes() const {

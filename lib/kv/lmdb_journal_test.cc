@@ -8,10 +8,14 @@
 #include <filesystem>
 #include <map>
 
+#include "lib/kv/lmdb_fixture.h"
+
 namespace verbena::kv {
 namespace {
 
-using Content = std::map<std::string, std::string>;
+using testing_tools::Content;
+using testing_tools::content_of;
+using testing_tools::in_table;
 
 class LmdbJournalTest : public ::testing::Test {
 protected:
@@ -26,15 +30,6 @@ protected:
 		auto opened = LmdbJournal::open(folder_, bytes_max);
 		EXPECT_TRUE(opened.has_value()) << opened.error();
 		return opened ? std::move(*opened) : nullptr;
-	}
-	static Content content(LmdbJournal& journal) {
-		Content content;
-		const auto read = journal.read_all([&](std::string_view key, Bytes value, const Stamp&) {
-			content[std::string(key)] = text_of(value);
-			return true;
-		});
-		EXPECT_TRUE(read.has_value()) << read.error();
-		return content;
 	}
 
 	std::string folder_;
@@ -60,7 +55,7 @@ TEST_F(LmdbJournalTest, AReopenedJournalHasExactlyTheCommittedChanges) {
 	}
 	const Content wanted{{"key", "another value"}, {longest, "value of it"}, {another, "value of it"},
 		{on_the_edge, "value of it"}, {behind_it, "value of it"}, {"large", large}, {"empty", ""}};
-	EXPECT_EQ(content(*open()), wanted);
+	EXPECT_EQ(content_of(*open()), wanted);
 }
 
 TEST_F(LmdbJournalTest, KeysOfAnyBytesStayDistinct) {
@@ -69,7 +64,7 @@ TEST_F(LmdbJournalTest, KeysOfAnyBytesStayDistinct) {
 	journal->set(key, bytes_of("one"), {.version = ++version_});
 	journal->set("version", bytes_of("two"), {.version = ++version_});
 	ASSERT_TRUE(journal->commit());
-	EXPECT_EQ(content(*journal), (Content{{key, "one"}, {"version", "two"}}));
+	EXPECT_EQ(content_of(*journal), (Content{{key, "one"}, {"version", "two"}}));
 }
 
 TEST_F(LmdbJournalTest, ASecondServerCannotOpenTheFolder) {
@@ -93,7 +88,7 @@ TEST_F(LmdbJournalTest, ATransactionThatFailsIsDroppedWholeAndTheNextOneMaySucce
 		EXPECT_TRUE(journal->commit());
 		EXPECT_EQ(journal->failure(), "");
 	}
-	EXPECT_EQ(content(*open()), (Content{{"key", "value"}, {"fourth", "value"}}));
+	EXPECT_EQ(content_of(*open()), (Content{{"key", "value"}, {"fourth", "value"}}));
 }
 
 TEST_F(LmdbJournalTest, VersionsGoOnBehindTheLastChangeAlsoIfItWasADel) {
@@ -121,7 +116,7 @@ protected:
 	}
 	// Passes the content of this record, which may be changed, and then writes it.
 	void change(const std::string& name, const std::function<void(std::string&)>& edit) {
-		in_table([&](MDB_txn* transaction, MDB_dbi table) {
+		in_table(folder_, [&](MDB_txn* transaction, MDB_dbi table) {
 			MDB_val key{name.size(), const_cast<char*>(name.data())}, content;
 			ASSERT_EQ(mdb_get(transaction, table, &key, &content), 0) << name;
 			std::string bytes(static_cast<char*>(content.mv_data), content.mv_size);
@@ -129,18 +124,6 @@ protected:
 			content = {bytes.size(), bytes.data()};
 			ASSERT_EQ(mdb_put(transaction, table, &key, &content, 0), 0);
 		});
-	}
-	void in_table(const std::function<void(MDB_txn*, MDB_dbi)>& act) {
-		MDB_env* environment = nullptr;
-		MDB_txn* transaction = nullptr;
-		MDB_dbi table = 0;
-		ASSERT_EQ(mdb_env_create(&environment), 0);
-		ASSERT_EQ(mdb_env_open(environment, folder_.c_str(), MDB_NOLOCK, 0600), 0);
-		ASSERT_EQ(mdb_txn_begin(environment, nullptr, 0, &transaction), 0);
-		ASSERT_EQ(mdb_dbi_open(transaction, nullptr, 0, &table), 0);
-		act(transaction, table);
-		ASSERT_EQ(mdb_txn_commit(transaction), 0);
-		mdb_env_close(environment);
 	}
 	// The error of reading the folder, and the number of records that were read before.
 	std::pair<std::string, std::size_t> read() const {
@@ -174,12 +157,12 @@ TEST_F(DamagedJournal, ARecordThatIsMissingOrFromAnOlderTimeIsFound) {
 		const auto journal = open();
 		journal->set("key7", bytes_of("newer"), {.version = ++version_});
 		ASSERT_TRUE(journal->commit());
-		EXPECT_EQ(content(*journal).at("key7"), "newer");
+		EXPECT_EQ(content_of(*journal).at("key7"), "newer");
 	}
 	change(name_of_key("key7"), [&](std::string& bytes) { bytes = old; });
 	EXPECT_NE(read().first.find("of an older time"), std::string::npos) << read().first;
 
-	in_table([](MDB_txn* transaction, MDB_dbi table) {
+	in_table(folder_, [](MDB_txn* transaction, MDB_dbi table) {
 		std::string name = name_of_key("key7");
 		MDB_val key{name.size(), name.data()};
 		ASSERT_EQ(mdb_del(transaction, table, &key, nullptr), 0);
@@ -202,7 +185,7 @@ TEST_F(DamagedJournal, ADamagedRecordOfTheFormatIsRefusedAndSalvaged) {
 		return !opened && opened.error().find("the record of its format is damaged") != std::string::npos;
 	};
 	for (const bool is_missing : {false, true}) {
-		in_table([&](MDB_txn* transaction, MDB_dbi table) {
+		in_table(folder_, [&](MDB_txn* transaction, MDB_dbi table) {
 			MDB_val key{format_name.size(), const_cast<char*>(format_name.data())}, later{1, const_cast<char*>("6")};
 			ASSERT_EQ(
 				is_missing ? mdb_del(transaction, table, &key, nullptr) : mdb_put(transaction, table, &key, &later, 0),
@@ -213,7 +196,7 @@ TEST_F(DamagedJournal, ADamagedRecordOfTheFormatIsRefusedAndSalvaged) {
 		const auto journal = LmdbJournal::open(folder_, 64 << 20, 0, &salvaged).value();
 		EXPECT_TRUE(salvaged.losses.empty());
 		EXPECT_EQ(salvaged.fault, "the record of its format");
-		EXPECT_EQ(content(*journal).size(), 21u);
+		EXPECT_EQ(content_of(*journal).size(), 21u);
 	}
 }
 
@@ -230,7 +213,7 @@ TEST_F(DamagedJournal, SalvageDropsWhatIsDamagedOnceAndGivesTheFolderANewIdentit
 		EXPECT_EQ((*journal)->last_version(), last);
 	}
 	const auto journal = open();
-	EXPECT_EQ(content(*journal).size(), 19u);
+	EXPECT_EQ(content_of(*journal).size(), 19u);
 	ASSERT_TRUE(journal->read_notes([](std::string_view name, Bytes) { EXPECT_EQ(name, Ledger::note); }).has_value());
 }
 
@@ -238,7 +221,7 @@ TEST_F(DamagedJournal, SalvageOfASoundFolderChangesNothing) {
 	Salvage salvaged;
 	const auto journal = LmdbJournal::open(folder_, 64 << 20, 0, &salvaged).value();
 	EXPECT_TRUE(salvaged.losses.empty());
-	EXPECT_EQ(content(*journal).size(), 21u);
+	EXPECT_EQ(content_of(*journal).size(), 21u);
 	int notes = 0;
 	ASSERT_TRUE(journal->read_notes([&](std::string_view, Bytes) { ++notes; }).has_value());
 	EXPECT_EQ(notes, 2) << "the ledger and the identity";
@@ -246,15 +229,7 @@ TEST_F(DamagedJournal, SalvageOfASoundFolderChangesNothing) {
 
 TEST_F(LmdbJournalTest, AFolderOfFormat1IsRewritten) {
 	const std::string long_key(600, 'l'), large(300'000, 'v');
-	{
-		MDB_env* environment = nullptr;
-		MDB_txn* transaction = nullptr;
-		MDB_dbi table = 0;
-		ASSERT_EQ(mdb_env_create(&environment), 0);
-		ASSERT_EQ(mdb_env_set_mapsize(environment, 64 << 20), 0);
-		ASSERT_EQ(mdb_env_open(environment, folder_.c_str(), MDB_NOLOCK, 0600), 0);
-		ASSERT_EQ(mdb_txn_begin(environment, nullptr, 0, &transaction), 0);
-		ASSERT_EQ(mdb_dbi_open(transaction, nullptr, 0, &table), 0);
+	in_table(folder_, [&](MDB_txn* transaction, MDB_dbi table) {
 		const auto put = [&](std::string name, std::string content) {
 			MDB_val key{name.size(), name.data()}, value{content.size(), content.data()};
 			ASSERT_EQ(mdb_put(transaction, table, &key, &value, 0), 0);
@@ -268,12 +243,10 @@ TEST_F(LmdbJournalTest, AFolderOfFormat1IsRewritten) {
 		const std::uint32_t length = 600;
 		put("l" + std::string(32, '\1'),
 			std::string(reinterpret_cast<const char*>(&length), 4) + long_key + "its value");
-		ASSERT_EQ(mdb_txn_commit(transaction), 0);
-		mdb_env_close(environment);
-	}
+	});
 	for (int i = 0; i < 2; ++i) {
 		const auto journal = LmdbJournal::open(folder_, 64 << 20, 500).value();
-		const Content read = content(*journal);
+		const Content read = content_of(*journal);
 		EXPECT_EQ(read.size(), 1003u);
 		EXPECT_EQ(read.at("key999"), "value 999");
 		EXPECT_EQ(read.at("large"), large);

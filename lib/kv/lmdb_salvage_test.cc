@@ -15,6 +15,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+using testing_tools::Content;
+using testing_tools::content_of;
+
 class LmdbSalvage : public testing_tools::JournalFile {
 protected:
 	// Salvages the file after a change of its bytes, and returns what the journal then has.
@@ -234,20 +237,13 @@ TEST_F(LmdbSalvage, ASalvageThatWasInterruptedBeginsAgain) {
 TEST_F(LmdbSalvage, AFileOfFormat1WithADamagedStructureStays) {
 	std::filesystem::remove(path_);
 	open();
-	MDB_env* environment = nullptr;
-	MDB_txn* transaction = nullptr;
-	MDB_dbi table = 0;
-	ASSERT_EQ(mdb_env_create(&environment), 0);
-	ASSERT_EQ(mdb_env_open(environment, folder_.c_str(), MDB_NOLOCK, 0600), 0);
-	ASSERT_EQ(mdb_txn_begin(environment, nullptr, 0, &transaction), 0);
-	ASSERT_EQ(mdb_dbi_open(transaction, nullptr, 0, &table), 0);
-	ASSERT_EQ(mdb_drop(transaction, table, 0), 0);
-	char name[] = "aversion", format[] = "1", key[] = "kkey", value[] = "value";
-	MDB_val version_name{8, name}, version{1, format}, key_name{4, key}, content{5, value};
-	ASSERT_EQ(mdb_put(transaction, table, &version_name, &version, 0), 0);
-	ASSERT_EQ(mdb_put(transaction, table, &key_name, &content, 0), 0);
-	ASSERT_EQ(mdb_txn_commit(transaction), 0);
-	mdb_env_close(environment);
+	testing_tools::in_table(folder_, [](MDB_txn* transaction, MDB_dbi table) {
+		ASSERT_EQ(mdb_drop(transaction, table, 0), 0);
+		char name[] = "aversion", format[] = "1", key[] = "kkey", value[] = "value";
+		MDB_val version_name{8, name}, version{1, format}, key_name{4, key}, content{5, value};
+		ASSERT_EQ(mdb_put(transaction, table, &version_name, &version, 0), 0);
+		ASSERT_EQ(mdb_put(transaction, table, &key_name, &content, 0), 0);
+	});
 
 	const std::string whole = bytes();
 	edit([](std::string& bytes) { edit_meta(bytes, [](lmdb::Meta& meta) { ++meta.table.entries; }); });
