@@ -15,7 +15,7 @@ constexpr std::size_t copied_bytes_min = 64 << 20;
 constexpr std::size_t working_set_max = 256 << 20;
 
 // Memory that begins with a page. Where a copy begins a few bytes behind its source, counted from
-// the begin of a page, AMD's `rep movsb` takes ten times as long; the heap gives such places.
+// the begin of a page, AMD's `rep movsb` takes twenty times as long; the heap gives such places.
 class Pages {
 public:
 	Pages(std::size_t bytes, char content) : bytes_(static_cast<char*>(::operator new(bytes, alignment))) {
