@@ -42,23 +42,17 @@ void examine_command(const Table& table, std::span<Findings> findings) {
 	}
 }
 
-std::optional<Number> stated_in(const Environment& environment, const char* key) {
-	Json entry = Json::object();
-	entry[key] = value_of(environment, key);
-	return number_of(entry, key);
-}
-
 // Words in the place of a distance would switch the rules about it off.
 void examine_stated(const Table& table, std::span<Findings> findings) {
 	for (const char* key : {distance_key, round_trip_key})
-		if (!value_of(table.environment, key).empty() && !stated_in(table.environment, key))
+		if (!value_of(table.environment, key).empty() && !stated_number(table.environment, key))
 			for (Findings& each : findings) each.invalid(fmt::format("{} in the environment is no number", key));
 }
 
 // Repetitions are apart because of the distance of the sweep, so some repetition that counts has
 // it: at a distance that nothing has, any repetition could be set apart.
 void examine_sweep(const Table& table, std::span<Findings> findings) {
-	const auto stated = stated_in(table.environment, distance_key);
+	const auto stated = stated_number(table.environment, distance_key);
 	if (!stated) return;
 	const bool is_true = std::ranges::any_of(table.rows, [&](const Json& row) {
 		return std::ranges::any_of(list_of(row, "repetitions"), [&](const Json& each) {
@@ -74,7 +68,7 @@ void examine_sweep(const Table& table, std::span<Findings> findings) {
 
 // The environment has the median of all round trips that count.
 void examine_distance(const Table& table, std::span<Findings> findings) {
-	const auto stated = stated_in(table.environment, round_trip_key);
+	const auto stated = stated_number(table.environment, round_trip_key);
 	std::vector<double> trips;
 	for (const Json& row : table.rows)
 		for (const Json& each : list_of(row, "repetitions"))

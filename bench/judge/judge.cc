@@ -122,8 +122,8 @@ void examine_repetitions(const Experiment& experiment, const Json& row, bool has
 // The distance of a sweep: that of the environment, else the commonest one of all repetitions, as
 // when it was measured.
 double distance_of(const Table& table) {
-	if (const double stated = value_in({{"ns", value_of(table.environment, distance_key)}}, "ns"); stated > 0)
-		return stated;
+	const double stated = stated_number(table.environment, distance_key).value_or(Number{}).value;
+	if (stated > 0) return stated;
 	std::vector<double> trips;
 	for (const Json& row : table.rows)
 		for (const char* list : {"repetitions", "apart"}) {

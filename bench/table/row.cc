@@ -20,6 +20,15 @@ double rounding_of(std::string_view text) {
 	return 0.5 * std::pow(10.0, exponent - decimals);
 }
 
+std::optional<Number> number_in(std::string_view text) {
+	Number number;
+	const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number.value);
+	if (error != std::errc() || rest != text.data() + text.size()) return {};
+	if (!std::isfinite(number.value) || number.value < 0) return {};
+	number.rounding = rounding_of(text);
+	return number;
+}
+
 }  // namespace
 
 std::string lowered(std::string_view text) {
@@ -42,13 +51,11 @@ std::string text_of(const Json& value) {
 std::optional<Number> number_of(const Json& row, std::string_view column) {
 	const auto found = row.find(column);
 	if (found == row.end() || found->is_null() || found->is_structured()) return {};
-	const std::string text = text_of(*found);
-	Number number;
-	const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number.value);
-	if (error != std::errc() || rest != text.data() + text.size()) return {};
-	if (!std::isfinite(number.value) || number.value < 0) return {};
-	number.rounding = rounding_of(text);
-	return number;
+	return number_in(text_of(*found));
+}
+
+std::optional<Number> stated_number(const Environment& environment, std::string_view name) {
+	return number_in(value_of(environment, name));
 }
 
 double value_in(const Json& row, std::string_view column) { return number_of(row, column).value_or(Number{}).value; }

@@ -67,6 +67,8 @@ struct Number {
 std::optional<Number> number_of(const Json& row, std::string_view column);
 // The same number, or 0.
 double value_in(const Json& row, std::string_view column);
+// The number that the environment has under this name, by the same rules.
+std::optional<Number> stated_number(const Environment& environment, std::string_view name);
 // The text in this column; empty if the row has none.
 std::string word_of(const Json& row, std::string_view column);
 // Whether the row has a value in this column.

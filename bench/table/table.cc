@@ -108,6 +108,17 @@ std::string excess_of(const Table& table) {
 // each one up among all before it, so one with very many names would take hours.
 class Names {
 public:
+	// The document; it is discarded if the text is no JSON.
+	Json parse(std::string_view text) {
+		const auto see = [this](int depth, Json::parse_event_t event, const Json& parsed) {
+			return take(depth, event, parsed);
+		};
+		return Json::parse(text, see, false);
+	}
+
+	const std::string& fault() const { return fault_; }  // empty if there is none
+
+private:
 	// For the parser: false if the name shall be left out.
 	bool take(int depth, Json::parse_event_t event, const Json& parsed) {
 		const auto at = static_cast<std::size_t>(depth);
@@ -122,9 +133,6 @@ public:
 		return fault_.empty();
 	}
 
-	const std::string& fault() const { return fault_; }  // empty if there is none
-
-private:
 	std::array<std::size_t, depth_max + 2> counts_{};  // by the depth of the object
 	// At each of the depths that the document, its environment and its rows have.
 	std::array<std::set<std::string>, 4> known_;
@@ -135,10 +143,7 @@ private:
 Json value_of_field(std::string field) {
 	if (field.starts_with('[') && !is_too_deep(field)) {
 		Names names;
-		Json list = Json::parse(
-			field,
-			[&](int depth, Json::parse_event_t event, const Json& parsed) { return names.take(depth, event, parsed); },
-			false);
+		Json list = names.parse(field);
 		if (list.is_array() && names.fault().empty()) return list;
 	}
 	return field;
@@ -183,10 +188,7 @@ std::expected<Table, std::string> read_csv(std::string_view text) {
 std::expected<Table, std::string> read_json(std::string_view text) {
 	if (is_too_deep(text)) return std::unexpected(fmt::format("more than {} lists within each other", depth_max));
 	Names names;
-	Json json = Json::parse(
-		text,
-		[&](int depth, Json::parse_event_t event, const Json& parsed) { return names.take(depth, event, parsed); },
-		false);
+	Json json = names.parse(text);
 	if (!names.fault().empty()) return std::unexpected(names.fault());
 	if (json.is_discarded())
 		return std::unexpected(text.find_last_of('}') == text.find_last_not_of(" \t\r\n")
