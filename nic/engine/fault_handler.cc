@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <initializer_list>
 #include <mutex>
 #include <source_location>
 
@@ -49,15 +50,17 @@ int real_sigaction(int signal_number, const struct sigaction* action, struct sig
 [[gnu::constructor]] void resolve_early() { real_sigaction(SIGSEGV, nullptr, nullptr); }
 
 std::atomic<bool (*)(const void*)> may_retry{nullptr};
-
-bool is_ours(int signal_number) { return signal_number == SIGSEGV || signal_number == SIGBUS; }
+// Null: SIGTRAP is not guarded.
+std::atomic<bool (*)(const siginfo_t&, const ucontext_t&)> trap_is_mistake{nullptr};
 
 struct State {
 	SpinLock lock;
 	std::atomic<bool> installed = false;
-	struct sigaction segv, bus;  // the program's; under the lock
+	struct sigaction segv, bus, trap;  // the program's; under the lock
 
-	struct sigaction& program(int signal_number) { return signal_number == SIGSEGV ? segv : bus; }
+	struct sigaction& program(int signal_number) {
+		return signal_number == SIGSEGV ? segv : signal_number == SIGBUS ? bus : trap;
+	}
 };
 constinit State state{};
 
@@ -115,10 +118,13 @@ void die_of(int signal_number, siginfo_t* info) {
 }
 
 void on_fault(int signal_number, siginfo_t* info, void* context) {
+	const auto* const interrupted = static_cast<const ucontext_t*>(context);
+	if (signal_number == SIGTRAP && trap_is_mistake.load(std::memory_order_acquire)(*info, *interrupted)) return;
 	if (signal_number == SIGSEGV && info->si_code == SEGV_ACCERR)
 		if (auto* const retry = may_retry.load(std::memory_order_acquire); retry != nullptr && retry(info->si_addr))
 			return;
-	if (!was_sent(*info) && memory::redirect_if_guarded(static_cast<ucontext_t*>(context))) return;
+	if (signal_number != SIGTRAP && !was_sent(*info) && memory::redirect_if_guarded(static_cast<ucontext_t*>(context)))
+		return;
 
 	const int saved_errno = errno;
 	struct sigaction program;
@@ -137,9 +143,35 @@ void on_fault(int signal_number, siginfo_t* info, void* context) {
 	else program.sa_handler(signal_number);
 }
 
+// The program's action becomes one that our handler calls. Under the lock.
+void take_over(int signal_number) {
+	real_sigaction(signal_number, nullptr, &state.program(signal_number));
+	install_for(signal_number, state.program(signal_number));
+}
+
+void unblock(std::initializer_list<int> signals) {
+	std::uint64_t set = 0;
+	for (const int each : signals) set |= std::uint64_t{1} << (each - 1);
+	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, nullptr, sizeof set);
+}
+
 }  // namespace
 
 void retry_faults_if(bool (*retry)(const void* address)) { may_retry.store(retry, std::memory_order_release); }
+
+void ignore_traps_if(bool (*is_mistake)(const siginfo_t&, const ucontext_t&)) {
+	{
+		Guard guard;
+		const bool first = trap_is_mistake.exchange(is_mistake, std::memory_order_acq_rel) == nullptr;
+		if (first) take_over(SIGTRAP);
+	}
+	unblock({SIGTRAP});
+}
+
+bool is_guarded(int signal_number) {
+	if (signal_number == SIGTRAP) return trap_is_mistake.load(std::memory_order_acquire) != nullptr;
+	return signal_number == SIGSEGV || signal_number == SIGBUS;
+}
 
 void install_fault_handler() {
 	static std::once_flag once;
@@ -148,18 +180,14 @@ void install_fault_handler() {
 		// the fork could deadlock with a signal handler of the forking thread.
 		pthread_atfork(nullptr, nullptr, [] { state.lock.unlock(); });
 		Guard guard;
-		for (const int signal_number : {SIGSEGV, SIGBUS}) {
-			real_sigaction(signal_number, nullptr, &state.program(signal_number));
-			install_for(signal_number, state.program(signal_number));
-		}
+		for (const int signal_number : {SIGSEGV, SIGBUS}) take_over(signal_number);
 		state.installed.store(true, std::memory_order_release);
 	});
-	const std::uint64_t both = std::uint64_t{1} << (SIGSEGV - 1) | std::uint64_t{1} << (SIGBUS - 1);
-	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &both, nullptr, sizeof both);
+	unblock({SIGSEGV, SIGBUS});
 }
 
 int program_sigaction(int signal_number, const struct sigaction* action, struct sigaction* old) {
-	if (!is_ours(signal_number) || !state.installed.load(std::memory_order_acquire))
+	if (!is_guarded(signal_number) || !state.installed.load(std::memory_order_acquire))
 		return real_sigaction(signal_number, action, old);
 	struct sigaction next{}, previous;
 	if (action) next = *action;  // before the lock is held, because the program's pointer may fault
@@ -178,6 +206,7 @@ int program_sigaction(int signal_number, const struct sigaction* action, struct 
 void strip(sigset_t* set) {
 	sigdelset(set, SIGSEGV);
 	sigdelset(set, SIGBUS);
+	if (is_guarded(SIGTRAP)) sigdelset(set, SIGTRAP);
 }
 
 }  // namespace verbena::engine

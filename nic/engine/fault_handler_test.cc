@@ -29,6 +29,7 @@ template <class Body> int status_of_child(Body body) {
 		// A sanitizer or a test runner may have handlers of its own.
 		signal(SIGSEGV, SIG_DFL);
 		signal(SIGBUS, SIG_DFL);
+		signal(SIGTRAP, SIG_DFL);
 		alarm(20);
 		_exit(body() ? 0 : 1);
 	}
@@ -284,6 +285,64 @@ TEST(FaultHandler, StripKeepsBothUnblockedAndInstallingUnblocksThem) {
 		strip(&all);
 		pthread_sigmask(SIG_SETMASK, &all, nullptr);
 		return guarded_fault_survives();
+	}));
+}
+
+// The instructions INT1 and INT3: the first stands for a trap that came by mistake.
+bool is_int1(const siginfo_t& info, const ucontext_t&) { return info.si_code == TRAP_BRKPT; }
+void int1() { asm volatile(".byte 0xf1"); }
+void int3() { asm volatile("int3"); }
+
+TEST(FaultHandler, ATrapByMistakeIsIgnored) {
+	EXPECT_GOOD(status_of_child([] {
+		sigset_t all, now;
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, nullptr);
+		install_fault_handler();
+		ignore_traps_if(is_int1);
+		int1();
+		strip(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &now);
+		int1();
+		return !sigismember(&now, SIGTRAP) && guarded_fault_survives();
+	}));
+}
+
+TEST(FaultHandler, AnotherTrapIsTheProgramsOwn) {
+	EXPECT_KILLED_BY(SIGTRAP, status_of_child([] {
+		install_fault_handler();
+		ignore_traps_if(is_int1);
+		int3();
+		return true;
+	}));
+	EXPECT_GOOD(status_of_child([] {
+		install_fault_handler();
+		auto action = action_of(note);
+		sigaction(SIGTRAP, &action, nullptr);
+		ignore_traps_if(is_int1);
+		int3();
+		int1();
+		const bool before = seen == 1 && seen_code == SI_KERNEL;
+		struct sigaction old{};
+		program_sigaction(SIGTRAP, &action, &old);
+		int3();
+		int1();
+		raise(SIGTRAP);
+		return before && old.sa_sigaction == note && seen == 3;
+	}));
+}
+
+TEST(FaultHandler, WithoutThatFunctionTrapsDoNotConcernIt) {
+	EXPECT_GOOD(status_of_child([] {
+		install_fault_handler();
+		const auto action = action_of(note);
+		struct sigaction kernels{};
+		program_sigaction(SIGTRAP, &action, nullptr);
+		sigaction(SIGTRAP, nullptr, &kernels);
+		sigset_t set;
+		sigfillset(&set);
+		strip(&set);
+		return kernels.sa_sigaction == note && sigismember(&set, SIGTRAP) == 1;
 	}));
 }
 

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <memory>
 
+#include "nic/memory/guarded_copy.h"
+
 namespace verbena::rules {
 namespace {
 
@@ -62,6 +64,14 @@ std::uintptr_t first_sample(const void* ring) {
 }
 
 }  // namespace
+
+bool is_watch_without_cause(const siginfo_t& info, const ucontext_t& context) {
+	if (info.si_code != TRAP_BRKPT) return false;
+	constexpr unsigned char int1 = 0xf1;
+	unsigned char before = 0;
+	const auto next = static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);
+	return !memory::guarded_copy(&before, reinterpret_cast<const void*>(next - 1), 1) || before != int1;
+}
 
 Watchpoint::~Watchpoint() {
 	for (const Event& event : events_) {

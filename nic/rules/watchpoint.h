@@ -8,11 +8,20 @@
 // in use, has no accesses.
 #pragma once
 
+#include <signal.h>
+#include <ucontext.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace verbena::rules {
+
+// Whether a SIGTRAP comes from an access that was watched, and not from the program: on some
+// virtual machines the processor's exception arrives without its cause now and then (DR6 is 0), and
+// Linux then takes it for the instruction INT1 and sends the signal. The program must not see it.
+// Safe in a signal handler.
+bool is_watch_without_cause(const siginfo_t& info, const ucontext_t& context);
 
 class Watchpoint {
 public:

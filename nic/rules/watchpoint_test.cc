@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -41,9 +43,17 @@ private:
 // The kernel may refuse debug registers to this process; any other failure is ours.
 bool is_refused(int error) { return error == EPERM || error == EACCES || error == ENOSYS || error == EOPNOTSUPP; }
 
+void end_unless_without_cause(int, siginfo_t* info, void* context) {
+	if (!is_watch_without_cause(*info, *static_cast<const ucontext_t*>(context))) std::abort();
+}
+
 class WatchpointTest : public testing::Test {
 protected:
 	void SetUp() override {
+		struct sigaction action{};
+		action.sa_sigaction = end_unless_without_cause;
+		action.sa_flags = SA_SIGINFO;
+		sigaction(SIGTRAP, &action, nullptr);
 		errno = 0;
 		if (touched.watch(address_of(words.read), 8)) return;
 		ASSERT_TRUE(is_refused(errno)) << std::strerror(errno);
@@ -75,6 +85,23 @@ TEST_F(WatchpointTest, TheThreadThatWatchesIsNotCounted) {
 	ASSERT_TRUE(own.watch(address_of(words.other), 8));
 	for (int i = 0; i < 100; ++i) words.other.load(std::memory_order_acquire);
 	EXPECT_EQ(own.most().count, 0u);
+}
+
+TEST(WatchWithoutCause, IsATrapBehindAnInstructionThatIsNoTrap) {
+	const unsigned char code[] = {0x90, 0xf1, 0xcc};  // NOP, INT1, INT3
+	siginfo_t info{};
+	const auto is_one = [&](int signal_code, std::size_t instruction) {
+		ucontext_t context{};
+		context.uc_mcontext.gregs[REG_RIP] =
+			static_cast<greg_t>(reinterpret_cast<std::uintptr_t>(&code[instruction + 1]));
+		info.si_code = signal_code;
+		return is_watch_without_cause(info, context);
+	};
+	EXPECT_TRUE(is_one(TRAP_BRKPT, 0));
+	EXPECT_FALSE(is_one(TRAP_BRKPT, 1));
+	EXPECT_FALSE(is_one(SI_KERNEL, 2)) << "the code of INT3";
+	for (const int code_of_another : {int{TRAP_TRACE}, int{TRAP_HWBKPT}, int{SI_USER}, int{SI_TKILL}})
+		EXPECT_FALSE(is_one(code_of_another, 0)) << code_of_another;
 }
 
 }  // namespace

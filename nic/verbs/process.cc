@@ -19,6 +19,7 @@
 #include "nic/engine/status.h"
 #include "nic/engine/unreachable.h"
 #include "nic/heap/heap.h"
+#include "nic/rules/watchpoint.h"
 #include "nic/trace/trace.h"
 #include "nic/ucma/interpose.h"
 #include "nic/verbs/adverse_path.h"
@@ -174,6 +175,7 @@ std::expected<engine::Engine*, int> process_engine() {
 	if (p.engine) return p.engine.get();
 	engine::retry_faults_if(heap::wait_for_move);
 	engine::install_fault_handler();
+	if (checked() && checked()->wants_polled_writes()) engine::ignore_traps_if(rules::is_watch_without_cause);
 	heap::watch_forks();  // before ours: its lock is taken after the engine's
 	if (!p.fork_handler)
 		if (const int error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child))

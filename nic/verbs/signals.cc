@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interposed signal functions of libc. A program that installs its own handler for SIGSEGV or
 // SIGBUS, or blocks every signal in a thread, must not disable the handler that guards copies to
-// its registered memory (engine/fault_handler.h).
+// its registered memory (engine/fault_handler.h, which may guard SIGTRAP too).
 //
 // libc's functions call each other inside libc, where no interposer sees it, so each name that a
 // program can use is here: signal() is __sysv_signal in a program compiled for strict POSIX. Two
@@ -14,9 +14,13 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <initializer_list>
+
 #include "nic/engine/fault_handler.h"
 
 namespace {
+
+using verbena::engine::is_guarded;
 
 using Handler = void (*)(int);
 using SetHandler = Handler(int, Handler) noexcept;
@@ -50,10 +54,12 @@ const Next& next() {
 
 [[gnu::constructor]] void resolve_early() { next(); }
 
-bool is_guarded(int signal_number) { return signal_number == SIGSEGV || signal_number == SIGBUS; }
-
-// A mask of BSD's functions without the two signals; it has one bit for each of the first 32.
-int without_guarded(int mask) { return mask & ~(1 << (SIGSEGV - 1) | 1 << (SIGBUS - 1)); }
+// A mask of BSD's functions without the guarded signals; it has one bit for each of the first 32.
+int without_guarded(int mask) {
+	for (const int each : {SIGSEGV, SIGBUS, SIGTRAP})
+		if (is_guarded(each)) mask &= ~(1 << (each - 1));
+	return mask;
+}
 
 // sigaction() with the flags by which one of the older functions differs from the others.
 Handler set_handler(int signal_number, Handler handler, int flags, bool blocked_in_handler) {
@@ -64,7 +70,8 @@ Handler set_handler(int signal_number, Handler handler, int flags, bool blocked_
 	return verbena::engine::program_sigaction(signal_number, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-// A copy of `set` without SIGSEGV and SIGBUS, if the call would block them; otherwise `set` itself.
+// A copy of `set` without the guarded signals, if the call would block them; otherwise `set`
+// itself.
 class Mask {
 public:
 	Mask(int how, const sigset_t* set) : set_(set) {
