@@ -12,6 +12,7 @@
 #include "bench/connect/rows.h"
 #include "bench/connect/trials.h"
 #include "bench/far_end/server.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
 #include "tools/option_values.h"
@@ -112,7 +113,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_bench_connect(CLI::App& bench, Action& action, const std::string& command_line) {
-	CLI::App* sub = bench.add_subcommand("connect", "Connections a second, and the time that one takes");
+	CLI::App* sub = add_command(bench, "connect", "Connections a second, and the time that one takes");
 	sub->footer(
 		"Examples:\n"
 		"  verbena bench connect                       two processes of this host, 1 and 16 connects under way\n"

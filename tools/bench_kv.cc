@@ -7,6 +7,7 @@
 #include "bench/kv/environment.h"
 #include "bench/kv/rows.h"
 #include "bench/kv/texts.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
 #include "tools/option_values.h"
@@ -137,7 +138,7 @@ int run(const Options& options) try {
 }  // namespace
 
 void add_bench_kv(CLI::App& bench, Action& action, const std::string& command_line) {
-	CLI::App* sub = bench.add_subcommand("kv", "The key-value store: SET and GET, eager and by rendezvous");
+	CLI::App* sub = add_command(bench, "kv", "The key-value store: SET and GET, eager and by rendezvous");
 	sub->footer(
 		"Examples:\n"
 		"  verbena bench kv --sizes 64,4K,64K,1M --window 1,64 --reps 3\n"

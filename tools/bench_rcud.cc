@@ -10,6 +10,7 @@
 #include "bench/rcud/server.h"
 #include "bench/rcud/trials.h"
 #include "bench/rcud/verification.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
 #include "tools/option_values.h"
@@ -153,7 +154,7 @@ int run(const Options& options) {
 }  // namespace
 
 void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_line) {
-	CLI::App* sub = bench.add_subcommand("rcud", "RC against UD: messages a second at the receiver");
+	CLI::App* sub = add_command(bench, "rcud", "RC against UD: messages a second at the receiver");
 	sub->footer(
 		"Examples:\n"
 		"  verbena bench rcud --sizes 32,4K --windows 64 --reps 3\n"

@@ -10,6 +10,7 @@
 #include "bench/rpc/peer.h"
 #include "bench/rpc/rows.h"
 #include "bench/rpc/trials.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/option_values.h"
 #include "tools/sweep_options.h"
@@ -89,7 +90,7 @@ int measure(const Options& options) {
 
 void add_bench_rpc(CLI::App& bench, Action& action, const std::string& command_line) {
 	CLI::App* sub =
-		bench.add_subcommand("rpc", "Calls over TCP and RDMA: rates and latencies by size and requests in flight");
+		add_command(bench, "rpc", "Calls over TCP and RDMA: rates and latencies by size and requests in flight");
 	sub->footer(
 		"Examples:\n"
 		"  verbena bench rpc --json rpc.json      the published matrix, over both transports: 300 runs, half an hour\n"

@@ -9,6 +9,7 @@
 #include "bench/scale/redis.h"
 #include "bench/scale/rows.h"
 #include "bench/scale/trials.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/option_values.h"
 #include "tools/sweep_options.h"
@@ -84,7 +85,7 @@ int measure(const Options& options) {
 }  // namespace
 
 void add_bench_scale(CLI::App& bench, Action& action, const std::string& command_line) {
-	CLI::App* sub = bench.add_subcommand("scale", "Many clients of one server at once: connecting, echoes, memory");
+	CLI::App* sub = add_command(bench, "scale", "Many clients of one server at once: connecting, echoes, memory");
 	sub->footer(
 		"Examples:\n"
 		"  verbena bench scale                                the published numbers of clients, over RDMA and TCP\n"

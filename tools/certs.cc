@@ -16,6 +16,7 @@
 #include "lib/channel/setup/identity.h"
 #include "lib/channel/setup/private_file.h"
 #include "lib/channel/setup/trust.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 
 namespace verbena::tools {
@@ -114,7 +115,7 @@ int make(const CertsOptions& options) {
 
 void add_certs(CLI::App& app, Action& action) {
 	CLI::App* sub =
-		app.add_subcommand("certs", "Make certificates for a server and its clients, or show this user's identity");
+		add_command(app, "certs", "Make certificates for a server and its clients, or show this user's identity");
 	sub->footer(
 		"Examples:\n"
 		"  verbena certs --dir certs --host db1.example.org --host 10.0.0.7    make an authority, and certificates for "

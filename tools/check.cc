@@ -18,6 +18,7 @@
 #include "bench/scale/rows.h"
 #include "bench/table/file.h"
 #include "bench/table/table.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 
 namespace verbena::tools {
@@ -170,7 +171,7 @@ int check(const CheckedTable& options) {
 }  // namespace
 
 void add_check(CLI::App& app, Action& action) {
-	CLI::App* sub = app.add_subcommand("check", "Check whether the rows of a result table can be true");
+	CLI::App* sub = add_command(app, "check", "Check whether the rows of a result table can be true");
 	sub->footer(
 		"Examples:\n  verbena check bench/published/rc_vs_ud.csv\n  verbena check rows.csv --strict --json\n"
 		"  verbena check bench/published/connection_scale.csv\n"

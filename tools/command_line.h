@@ -1,133 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// The common part of all command lines: --version, and messages that name what a wrong word may
-// have meant.
+// The command line of a program: its options, --version, and messages that name what a wrong word
+// may have meant.
 //
-//     if (const auto code = parse(app, argc, argv)) return *code;
+//     CommandLine app("rc_server", "Accepts rc_client by rdma_cm and reports each transfer.");
+//     app.add_option("port", port, "Port to listen on");
+//     if (const auto code = app.read(argc, argv)) return *code;
+//
+// The parser's own code is compiled in command_line.cc alone: in each program it would take more
+// time than the program.
 //
 // Threads: the main thread only.
 // Errors: the message goes to standard error, and the exit code is 2.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstdlib>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/sizes.h"
-#include "bench/environment.h"
-#include "tools/suggestion.h"
-
 namespace verbena::tools {
 
-inline std::string version_of(const std::string& program) {
-	return fmt::format("{} {} ({})", program, VERBENA_VERSION, bench::commit());
-}
+std::string version_of(const std::string& program);
 
-namespace command_line {
+class CommandLine : public CLI::App {
+public:
+	CommandLine(const std::string& name, const std::string& description);
+	~CommandLine() override;
 
-// The subcommand that the user chose; of nested ones the innermost.
-inline const CLI::App& chosen(const CLI::App& app) {
-	const auto below = app.get_subcommands();
-	return below.empty() ? app : chosen(*below.front());
-}
+	// Adds --version and reads the line. Returns the exit code if the program ends now: 0 after
+	// --help and --version, 2 after a mistake.
+	std::optional<int> read(int argc, char** argv);
+	// The same for the words behind the program's name.
+	std::optional<int> read(std::vector<std::string> words);
+};
 
-// The words that a user types for this (sub)command: "verbena bench".
-inline std::string words_of(const CLI::App& app) {
-	return app.get_parent() == nullptr ? app.get_name() : words_of(*app.get_parent()) + " " + app.get_name();
-}
-
-inline std::string meant(const std::string& word, const std::vector<std::string>& known) {
-	const std::string nearest = suggestion(word, known);
-	return nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
-}
-
-// The subcommands below `app` that have this option, as "'verbena run' and 'verbena explore'".
-inline std::string owners_of(const CLI::App& app, const std::string& option) {
-	std::string owners;
-	for (const CLI::App* const each : app.get_subcommands({})) {
-		const std::string own =
-			each->get_option_no_throw(option) != nullptr ? "'" + words_of(*each) + "'" : owners_of(*each, option);
-		if (!own.empty()) owners += (owners.empty() ? "" : " and ") + own;
-	}
-	return owners;
-}
-
-// `app` is the innermost subcommand that was chosen.
-inline std::string unknown_option(const CLI::App& app, const std::string& word) {
-	const std::string name = word.substr(0, word.find('='));
-	if (app.get_option_no_throw(name) != nullptr)
-		return fmt::format("{} is an option of '{}': write it after '{}'", name, words_of(app), app.get_name());
-	if (const std::string owners = owners_of(app, name); !owners.empty())
-		return fmt::format("{} is an option of {}: write it after the name of the subcommand", name, owners);
-	std::vector<std::string> known;
-	for (const CLI::Option* const option : app.get_options({}))
-		for (const std::string& each : option->get_lnames()) known.push_back("--" + each);
-	return fmt::format("there is no option '{}'{}", name, meant(name, known));
-}
-
-inline std::string unknown_subcommand(const CLI::App& app, const std::string& word) {
-	std::vector<std::string> known;
-	for (const CLI::App* const each : app.get_subcommands({})) known.push_back(each->get_name());
-	if (const std::string advice = meant(word, known); !advice.empty())
-		return fmt::format("there is no subcommand '{}'{}", word, advice);
-	return fmt::format("there is no subcommand '{}'; there are {}", word, fmt::join(known, ", "));
-}
-
-// CLI::Range says "Value 1K not in range 1 to 9000" of a text that is no number, too.
-inline std::string without_false_range(const std::string& text) {
-	constexpr std::string_view before = "Value ", after = " not in range ", between = " to ";
-	const auto begin = text.find(before), end = text.find(after);
-	if (begin == text.npos || end == text.npos || end < begin + before.size()) return text;
-	const std::string value = text.substr(begin + before.size(), end - begin - before.size());
-	const std::string option = text.substr(0, begin), range = text.substr(end + after.size());
-	char* rest = nullptr;
-	std::strtod(value.c_str(), &rest);
-	if (!value.empty() && *rest == '\0') return text;
-	const auto size = parse_size(value);
-	if (!size) return fmt::format("{}'{}' is not a number", option, value);
-	// An option that takes sizes has refused this one for its range.
-	const auto least = parse_size(range.substr(0, range.find(between)));
-	const auto most = parse_size(range.substr(std::min(range.size(), range.find(between) + between.size())));
-	if (least && most && (*size < *least || *size > *most)) return text;
-	return fmt::format("{}'{}' is not a plain number: write {}", option, value, *size);
-}
-
-inline std::string mistake(const CLI::App* top, const CLI::Error& error) {
-	const CLI::App& app = chosen(*top);
-	std::vector<std::string> extra = top->remaining(true);
-	std::erase(extra, "--");
-	const auto option = std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with('-'); });
-	const bool wants_subcommand = app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
-	std::string text = without_false_range(error.what());
-	if (option != extra.end()) text = unknown_option(app, *option);
-	else if (!extra.empty() && wants_subcommand) text = unknown_subcommand(app, extra.front());
-	else if (!extra.empty()) text = fmt::format("the argument '{}' was not expected", extra.front());
-	return fmt::format("{}: {}\nRun '{} --help' for more information.\n", top->get_name(), text, words_of(app));
-}
-
-}  // namespace command_line
-
-// Call after the program's own options were added.
-inline void add_version_and_advice(CLI::App& app) {
-	app.set_version_flag("--version", [name = app.get_name()] { return version_of(name); })
-		->description("Print the version and the commit");
-	app.failure_message(command_line::mistake);
-}
-
-// Returns the exit code if the program ends now: 0 after --help and --version, 2 after a mistake.
-inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
-	add_version_and_advice(app);
-	try {
-		app.parse(argc, argv);
-	} catch (const CLI::ParseError& error) {
-		return app.exit(error) == 0 ? 0 : 2;
-	}
-	return std::nullopt;
-}
+CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description);
 
 }  // namespace verbena::tools

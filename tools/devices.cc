@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/verbs/device.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/loopback_device.h"
 
@@ -73,7 +74,7 @@ void print(const Json& json) {
 
 void add_devices(CLI::App& app, Action& action) {
 	CLI::App* sub =
-		app.add_subcommand("devices", "List the RDMA devices, and say which one is chosen by default and why");
+		add_command(app, "devices", "List the RDMA devices, and say which one is chosen by default and why");
 	sub->footer("Examples:\n  verbena devices\n  verbena devices --json");
 	auto json = std::make_shared<bool>(false);
 	sub->add_flag("--json", *json, "Print JSON");

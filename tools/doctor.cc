@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/launch.h"
 #include "tools/machine_checks.h"
@@ -61,7 +62,7 @@ int print(const Findings& findings, bool json) {
 }  // namespace
 
 CLI::App* add_doctor(CLI::App& app, Action& action, const ProgramWords& program) {
-	CLI::App* sub = app.add_subcommand("doctor",
+	CLI::App* sub = add_command(app, "doctor",
 		"Check what the software NIC needs of this machine, and say how to fix problems; or check whether the NIC can "
 		"be in a program: verbena doctor [OPTIONS] -- PROGRAM [ARGUMENTS]");
 	sub->footer(

@@ -130,7 +130,7 @@ static int act(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
 	options.port = 7471;
-	CLI::App app("Accepts many clients over RDMA (RC) and echoes their messages.", "echo_server");
+	verbena::tools::CommandLine app("echo_server", "Accepts many clients over RDMA (RC) and echoes their messages.");
 	app.footer(
 		"Examples:\n  echo_server --port 7471\n  echo_server --listen 127.0.0.1 --max-clients 20000\n"
 		"  echo_server --ca ca.pem --cert server.pem --key server.key\n"
@@ -165,7 +165,7 @@ static int act(int argc, char** argv) {
 		"--print-config", options.print_config, "Print all numbers in use, each by the name of its option, and exit");
 	add_device_and_trust(app, options);
 	options.channel.add_to(app);
-	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
+	if (const auto code = app.read(argc, argv)) return *code;
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	return run(options);
 }

@@ -16,6 +16,7 @@
 #include "bench/sweep/interruption.h"
 #include "nic/adversary/spec/spec.h"
 #include "nic/faults/spec/spec.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/fault_options.h"
 #include "tools/launch.h"
@@ -205,7 +206,7 @@ std::optional<std::string> mistake_in(const std::vector<std::string>& faults) {
 }  // namespace
 
 CLI::App* add_explore(CLI::App& app, Action& action, const ProgramWords& program) {
-	CLI::App* sub = app.add_subcommand("explore",
+	CLI::App* sub = add_command(app, "explore",
 		"Run a program many times on a NIC that delays and reorders as far as RDMA permits: verbena explore [OPTIONS] "
 		"[--] PROGRAM [ARGUMENTS]");
 	sub->footer(

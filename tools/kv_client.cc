@@ -338,8 +338,8 @@ int run(Options options) {
 static int act(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
-	CLI::App app(
-		"Executes SET, GET, DEL, SETEX, GETV, CAS, SCAN, WATCH, PWATCH and INFO lines at a kv_server.", "kv_client");
+	tools::CommandLine app(
+		"kv_client", "Executes SET, GET, DEL, SETEX, GETV, CAS, SCAN, WATCH, PWATCH and INFO lines at a kv_server.");
 	app.footer(
 		"Examples:\n  printf 'SET key value\\nGET key\\n' | kv_client 127.0.0.1\n  kv_client 10.0.0.1:7472 Client1.txt "
 		"Client2.txt\n"
@@ -392,7 +392,7 @@ static int act(int argc, char** argv) {
 	app.add_flag("--stats", options.stats, "Print what each client did on standard error");
 	tools::add_trust(app, options.trust);
 	tools::add_etcd(app, options.etcd);
-	if (const auto code = tools::parse(app, argc, argv)) return *code;
+	if (const auto code = app.read(argc, argv)) return *code;
 	return run(std::move(options));
 }
 

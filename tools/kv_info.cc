@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/kv/router.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/device_options.h"
 #include "tools/etcd_options.h"
@@ -92,13 +93,13 @@ int run(const InfoOptions& options) {
 }  // namespace
 
 void add_kv(CLI::App& app, Action& action) {
-	CLI::App* const kv = app.add_subcommand("kv", "Look at a key-value store");
+	CLI::App* const kv = add_command(app, "kv", "Look at a key-value store");
 	kv->require_subcommand(1);
 	kv->footer(
 		"Examples:\n  verbena kv info 127.0.0.1\n  verbena kv info 10.0.0.1,10.0.0.2 --json\n"
 		"The program kv_client sets, gets and watches keys. Among the events of a watch, look-again comes once at the\n"
 		"start, and when events may have been missed: the keys must then be looked at (docs/kv.md, \"Events\").");
-	CLI::App* const info = kv->add_subcommand("info", "Print what each server is, holds and has counted");
+	CLI::App* const info = add_command(*kv, "info", "Print what each server is, holds and has counted");
 	info->footer(
 		"Examples:\n  verbena kv info 127.0.0.1\n  verbena kv info 10.0.0.1,10.0.0.2 --json\n"
 		"docs/metrics.md explains most of the lines, docs/kv.md those of a cluster (\"Several servers\").");

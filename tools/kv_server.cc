@@ -198,19 +198,16 @@ void add_options(CLI::App& app, Options& options) {
 	CLI::Option* const join =
 		app.add_option("--join", options.join,
 			   "Join the cluster of this prefix while the server runs; its clients give the server a share of the "
-	           "keys. "
-			   "The cluster is a cache: a key that gets another server is missing until it is set again, and never has "
-	           "an "
-			   "older value; a server that does not reach etcd for --join-lease-s loses all keys. Not together with "
-	           "--data "
-			   "or --one-sided. With TLS: etcds://; members of one etcd cluster: HOST:2379,HOST:2379")
+			   "keys. The cluster is a cache: a key that gets another server is missing until it is set again, and "
+			   "never has an older value; a server that does not reach etcd for --join-lease-s loses all keys. Not "
+			   "together with --data or --one-sided. With TLS: etcds://; members of one etcd cluster: "
+			   "HOST:2379,HOST:2379")
 			->type_name("etcd://HOST:2379/PREFIX")
 			->check(verbena::tools::not_empty());
 	verbena::tools::add_etcd(app, options.etcd);
 	app.add_option("--name", options.name,
 		   "HOST[:PORT] at which clients reach a server that joins (default: --listen and --port, which must then be "
-	       "one "
-		   "address)")
+		   "one address)")
 		->check(verbena::tools::not_empty())
 		->needs(join);
 	app.add_option("--join-lease-s", options.join_lease_s,
@@ -256,9 +253,9 @@ static int act(int argc, char** argv) {
 	verbena::tools::list_loopback_device();
 	Options options;
 	options.port = verbena::kv::port_default;
-	CLI::App app("Keeps keys and values in memory, for clients over RDMA (RC) or TCP.", "kv_server");
+	verbena::tools::CommandLine app("kv_server", "Keeps keys and values in memory, for clients over RDMA (RC) or TCP.");
 	add_options(app, options);
-	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
+	if (const auto code = app.read(argc, argv)) return *code;
 	read_sizes(options);
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	return run(options);

@@ -313,10 +313,10 @@ static int act(int argc, char** argv) {
 	Options options;
 	options.command_line = "performance_test";
 	for (int i = 1; i < argc; ++i) options.command_line += std::string(" ") + argv[i];
-	CLI::App app(
-		"Runs many clients of an echo server, all connected at once, and verifies every echo.", "performance_test");
+	tools::CommandLine app(
+		"performance_test", "Runs many clients of an echo server, all connected at once, and verifies every echo.");
 	add_options(app, options);
-	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
+	if (const auto code = app.read(argc, argv)) return *code;
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	return run(options);
 }

@@ -159,8 +159,8 @@ static int act(int argc, char** argv) {
 	using namespace verbena::rcud;
 	verbena::tools::list_loopback_device();
 	Options options;
-	CLI::App app(
-		"Connects to rc_server by rdma_cm and measures a transfer in which each message is checked.", "rc_client");
+	verbena::tools::CommandLine app(
+		"rc_client", "Connects to rc_server by rdma_cm and measures a transfer in which each message is checked.");
 	app.footer(
 		"Examples:\n  rc_client 10.0.0.1\n  rc_client 10.0.0.1 --port 4000 --msg 4K --window 16 --iters 200000\n"
 		"  rc_client fd00::1 --op read\n"
@@ -183,7 +183,7 @@ static int act(int argc, char** argv) {
 	app.add_flag("--verify", options.verify,
 		"Check every byte of every message; otherwise its first and last 8 bytes, which hold its number, and its "
 		"length");
-	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
+	if (const auto code = app.read(argc, argv)) return *code;
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	try {
 		return run(options);

@@ -185,7 +185,7 @@ static int act(int argc, char** argv) {
 	using namespace verbena::rcud;
 	verbena::tools::list_loopback_device();
 	Options options;
-	CLI::App app("Accepts rc_client by rdma_cm and reports each transfer.", "rc_server");
+	verbena::tools::CommandLine app("rc_server", "Accepts rc_client by rdma_cm and reports each transfer.");
 	app.footer(
 		"Examples:\n  rc_server                  listen at all addresses, port 18515\n"
 		"  rc_server --port 4000 --once\n"
@@ -195,7 +195,7 @@ static int act(int argc, char** argv) {
 		->capture_default_str()
 		->check(CLI::Range(1u, 65'535u));
 	app.add_flag("--once", options.once, "End after one client");
-	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
+	if (const auto code = app.read(argc, argv)) return *code;
 	struct sigaction stop{};
 	stop.sa_handler = [](int) { stopping = true; };
 	sigaction(SIGINT, &stop, nullptr);

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "bench/far_end/launch.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 
 namespace verbena::tools {
@@ -49,7 +50,7 @@ int report(const std::vector<std::string>& arguments) {
 }  // namespace
 
 CLI::App* add_report(CLI::App& app, Action& action, const ProgramWords& program) {
-	CLI::App* sub = app.add_subcommand("report", "Write a page with plots, tables and a verdict on each claim");
+	CLI::App* sub = add_command(app, "report", "Write a page with plots, tables and a verdict on each claim");
 	sub->allow_extras();  // all options are the package's, also --help
 	sub->callback([&] { action = [&program] { return report(program); }; });
 	return sub;

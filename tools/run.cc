@@ -17,6 +17,7 @@
 #include "tools/adversary_options.h"
 #include "tools/checked_run.h"
 #include "tools/child.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/fault_options.h"
 #include "tools/launch.h"
@@ -194,7 +195,7 @@ void add_watch_options(CLI::App& sub, RunOptions& options) {
 
 CLI::App* add_run(CLI::App& app, Action& action, const ProgramWords& program) {
 	CLI::App* sub =
-		app.add_subcommand("run", "Run a program on the software NIC: verbena run [OPTIONS] [--] PROGRAM [ARGUMENTS]");
+		add_command(app, "run", "Run a program on the software NIC: verbena run [OPTIONS] [--] PROGRAM [ARGUMENTS]");
 	sub->footer(
 		"Examples:\n"
 		"  verbena run -- ibv_devinfo -v\n"

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/machine_checks.h"
 #include "tools/self_test_pair.h"
@@ -135,7 +136,7 @@ int run(const SelfTestOptions& options) {
 }  // namespace
 
 void add_self_test(CLI::App& app, Action& action) {
-	CLI::App* sub = app.add_subcommand("self-test",
+	CLI::App* sub = add_command(app, "self-test",
 		"Say whether RDMA programs run on this machine or in this container, and how fast: the checks of 'verbena "
 		"doctor', then messages between two processes and between two network namespaces");
 	sub->footer(

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "nic/trace/read/timeline.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/trace_input.h"
 
@@ -47,7 +48,7 @@ int draw(const TimelineOptions& options) {
 
 void add_timeline(CLI::App& app, Action& action) {
 	CLI::App* const sub =
-		app.add_subcommand("timeline", "Put traces on one time line for Perfetto: verbena timeline TRACE... [-o FILE]");
+		add_command(app, "timeline", "Put traces on one time line for Perfetto: verbena timeline TRACE... [-o FILE]");
 	sub->footer(
 		"Example:\n"
 		"  verbena run --trace=server.json -- ./server &\n"

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nic/status/door.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/top_channels.h"
 
@@ -249,8 +250,8 @@ int watch(TopOptions options) {
 }  // namespace
 
 void add_top(CLI::App& app, Action& action) {
-	CLI::App* const sub = app.add_subcommand(
-		"top", "Show the processes on the NIC: traffic, queue pairs, credits, and who waits for whom");
+	CLI::App* const sub =
+		add_command(app, "top", "Show the processes on the NIC: traffic, queue pairs, credits, and who waits for whom");
 	sub->footer(
 		"Examples:\n"
 		"  verbena top                       each second, until Ctrl-C\n"

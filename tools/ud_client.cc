@@ -182,7 +182,7 @@ static int act(int argc, char** argv) {
 	using namespace verbena::rcud;
 	verbena::tools::list_loopback_device();
 	Options options;
-	CLI::App app("Sends UD messages to ud_server.", "ud_client");
+	verbena::tools::CommandLine app("ud_client", "Sends UD messages to ud_server.");
 	app.footer(
 		"Examples:\n  ud_client fd93:16d3:59b6:012e:7ec2:55ff:febd:d78e 13110 0x11111111\n"
 		"  ud_client fd9316d359b6012e7ec255fffebdd78e 13110 0x11111111 --msg 1K --window 64 --iters 200000\n"
@@ -208,7 +208,7 @@ static int act(int argc, char** argv) {
 		"With --iters: fill every byte of every message with a pattern, which ud_server --verify checks");
 	verbena::tools::add_device_option(app, options.wish.device);
 	verbena::tools::add_gid_option(app, options.wish.gid_index);
-	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
+	if (const auto code = app.read(argc, argv)) return *code;
 	setvbuf(stdout, nullptr, _IOLBF, 0);
 	try {
 		return run(options);

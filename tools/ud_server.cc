@@ -128,7 +128,7 @@ static int act(int argc, char** argv) {
 	using namespace verbena::rcud;
 	verbena::tools::list_loopback_device();
 	Options options;
-	CLI::App app("Receives UD messages and reports each run.", "ud_server");
+	verbena::tools::CommandLine app("ud_server", "Receives UD messages and reports each run.");
 	app.footer(
 		"Examples:\n  ud_server                         messages of 64 bytes, 64 + 10 receives\n"
 		"  ud_server --msg 4K --recv-depth 1000\n"
@@ -146,7 +146,7 @@ static int act(int argc, char** argv) {
 	app.add_flag("--verify", options.verify, "Check every byte of the messages of ud_client --verify");
 	verbena::tools::add_device_option(app, options.wish.device);
 	verbena::tools::add_gid_option(app, options.wish.gid_index);
-	if (const auto code = verbena::tools::parse(app, argc, argv)) return *code;
+	if (const auto code = app.read(argc, argv)) return *code;
 	struct sigaction stop{};
 	stop.sa_handler = [](int) { stopping = 1; };
 	sigaction(SIGINT, &stop, nullptr);

@@ -5,8 +5,7 @@
 // Errors: one line "verbena: MESSAGE" on standard error, and an exit code from enum Exit.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <exception>
+#include <utility>
 
 #include "tools/command_line.h"
 #include "tools/commands.h"
@@ -28,8 +27,8 @@ static int act(int argc, char** argv) {
 	std::string command_line = "verbena";
 	for (int i = 1; i < argc; ++i) command_line += std::string(" ") + argv[i];
 
-	CLI::App app("RDMA on any Linux machine: a software NIC in user space, and benchmarks whose results are checked.",
-		"verbena");
+	CommandLine app("verbena",
+		"RDMA on any Linux machine: a software NIC in user space, and benchmarks whose results are checked.");
 	app.require_subcommand(1);
 	app.footer(
 		"Examples:\n"
@@ -56,7 +55,7 @@ static int act(int argc, char** argv) {
 	add_devices(app, action);
 	const CLI::App* const doctor = add_doctor(app, action, program);
 	add_self_test(app, action);
-	CLI::App* bench = app.add_subcommand("bench", "Run a benchmark");
+	CLI::App* bench = add_command(app, "bench", "Run a benchmark");
 	bench->require_subcommand(1);
 	bench->footer(
 		"Examples:\n"
@@ -77,7 +76,7 @@ static int act(int argc, char** argv) {
 	add_check(app, action);
 	const CLI::App* const report = add_report(app, action, program);
 	add_certs(app, action);
-	app.add_subcommand("version", "Print the version and the commit")->callback([&action] {
+	add_command(app, "version", "Print the version and the commit")->callback([&action] {
 		action = [] {
 			fmt::print("{}\n", version_of("verbena"));
 			return int{good};
@@ -87,13 +86,7 @@ static int act(int argc, char** argv) {
 	std::vector<std::string> words(argv + 1, argv + argc);
 	for (const CLI::App* const each : {run, explore, doctor, report})
 		if (!words.empty() && words.front() == each->get_name()) program = cut_program_words(*each, words, 1);
-	std::ranges::reverse(words);  // the order that the parser wants
-	add_version_and_advice(app);
-	try {
-		app.parse(words);
-	} catch (const CLI::ParseError& error) {
-		return app.exit(error) == 0 ? good : usage;
-	}
+	if (const auto code = app.read(std::move(words))) return *code;
 	return action();
 }
 

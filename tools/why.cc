@@ -14,6 +14,7 @@
 
 #include "nic/status/door.h"
 #include "nic/trace/read/text.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/trace_input.h"
 #include "tools/waiting.h"
@@ -85,8 +86,8 @@ int explain(const std::vector<std::string>& paths) {
 }  // namespace
 
 void add_why(CLI::App& app, Action& action) {
-	CLI::App* const sub = app.add_subcommand(
-		"why", "Explain what failed in a trace, or for what a process waits: verbena why TRACE... | PID");
+	CLI::App* const sub = add_command(
+		app, "why", "Explain what failed in a trace, or for what a process waits: verbena why TRACE... | PID");
 	sub->footer(
 		"Examples:\n"
 		"  verbena run --trace=trace.txt -- ./program\n"
