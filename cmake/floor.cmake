@@ -71,10 +71,6 @@ function(verbena_floor folder)
 
 	if(sources)
 		verbena_precompile(verbena_${name} libraries)
-		# A program that links one of these takes only the objects that it needs.
-		if(folder MATCHES "^lib/")
-			set_target_properties(verbena_${name} PROPERTIES UNITY_BUILD OFF)
-		endif()
 	endif()
 
 	if(tests AND BUILD_TESTING)
