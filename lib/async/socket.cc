@@ -159,10 +159,14 @@ Address local_address(const Descriptor& socket) {
 	return address;
 }
 
-Task<Result<Socket>> accept(Descriptor& listener) {
+Task<Result<Socket>> accept(Descriptor& listener, Address* peer) {
 	while (true) {
-		const int fd = accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		Address from;
+		from.length = sizeof from.storage;
+		const int fd = accept4(
+			listener.fd(), reinterpret_cast<sockaddr*>(&from.storage), &from.length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
+			if (peer != nullptr) *peer = from;
 			no_delay(fd);
 			auto socket = std::make_unique<Descriptor>(listener.loop(), fd);
 			// Saves a read: the kernel reports in the next turn whether data is there.

@@ -90,8 +90,9 @@ Result<Socket> listen(Loop& loop, const Address& where, int backlog = 4096);
 Address local_address(const Descriptor& socket);
 // Waits for the next connection and turns Nagle's algorithm off for it. Fails if accept4() does,
 // for example because no descriptor is free or the listener was shut down; a connection that its
-// client has aborted is skipped.
-Task<Result<Socket>> accept(Descriptor& listener);
+// client has aborted is skipped. `*peer`, unless `peer` is null, is the client's address, which the
+// socket no longer knows if the client resets the connection later.
+Task<Result<Socket>> accept(Descriptor& listener, Address* peer = nullptr);
 
 // Reads at least one byte. Returns 0 if the peer has closed.
 Task<Result<std::size_t>> read_some(Descriptor& socket, std::span<std::byte> into, Nanoseconds deadline);

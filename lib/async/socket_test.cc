@@ -2,6 +2,7 @@
 #include "lib/async/socket.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <cstring>
@@ -39,6 +40,23 @@ TEST_P(Sockets, AnEchoBetweenTwoCoroutinesOfOneLoop) {
 		out.assign(reinterpret_cast<const char*>(buffer.data()), got.value_or(0));
 	}(loop, local_address(*listener), heard));
 	EXPECT_EQ(heard, "hello");
+}
+
+TEST_P(Sockets, AClientThatHasResetItsConnectionHasAnAddress) {
+	Loop loop(options());
+	auto listener = listen(loop, resolve("127.0.0.1", 0).value()).value();
+	Address client, accepted;
+	loop.complete([](Loop& on, Descriptor& at, Address& own, Address& peer) -> Task<void> {
+		auto socket = co_await connect(on, local_address(at), never);
+		own = local_address(**socket);
+		const linger reset{.l_onoff = 1, .l_linger = 0};
+		setsockopt((*socket)->fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+		socket->reset();
+		const auto at_server = co_await accept(at, &peer);
+		EXPECT_TRUE(at_server.has_value());
+	}(loop, *listener, client, accepted));
+	EXPECT_NE(client.port(), 0);
+	EXPECT_EQ(to_string(accepted), to_string(client));
 }
 
 TEST_P(Sockets, ReadingFromASilentPeerEndsAtTheDeadline) {

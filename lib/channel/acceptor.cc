@@ -40,13 +40,6 @@ void end_stream(const async::Socket& socket) {
 	if (socket) shutdown(socket->fd(), SHUT_RDWR);
 }
 
-async::Address peer_of(const async::Descriptor& socket) {
-	async::Address address;
-	address.length = sizeof address.storage;
-	getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&address.storage), &address.length);
-	return address;
-}
-
 }  // namespace
 
 Described describe(const AcceptorOptions& options) {
@@ -138,7 +131,8 @@ Task<void> Acceptor::accept() {
 			else co_await loop_.sleep_for(pause_without_room);
 			continue;
 		}
-		auto socket = co_await async::accept(*listener_);
+		async::Address peer;
+		auto socket = co_await async::accept(*listener_, &peer);
 		if (stopped_) co_return;
 		if (!socket) {
 			// There is no descriptor left; the connection waits in the listener's backlog.
@@ -151,7 +145,7 @@ Task<void> Acceptor::accept() {
 		if (stopped_) co_return;
 		++counters_.accepted;
 		// Counted here: a coroutine that is spawned starts later, and more may be accepted before.
-		loop_.spawn(serve(std::move(*socket), std::make_unique<Counted>(accepted_, loop_, at_room_)));
+		loop_.spawn(serve(std::move(*socket), peer, std::make_unique<Counted>(accepted_, loop_, at_room_)));
 	}
 }
 
@@ -170,8 +164,8 @@ bool Acceptor::another_waits() {
 	return waits;
 }
 
-Task<void> Acceptor::serve(async::Socket socket, [[maybe_unused]] std::unique_ptr<Counted> accepted) {
-	const async::Address address = peer_of(*socket);
+Task<void> Acceptor::serve(
+	async::Socket socket, async::Address address, [[maybe_unused]] std::unique_ptr<Counted> accepted) {
 	const std::string peer = async::to_string(address);
 	const Source source = source_of(address.get());
 	const Nanoseconds connected = monotonic_now();

@@ -161,7 +161,7 @@ private:
 	async::Task<void> turn();
 	// Returns whether a connection waits in the listener's backlog.
 	bool another_waits();
-	async::Task<void> serve(async::Socket socket, std::unique_ptr<Counted> accepted);
+	async::Task<void> serve(async::Socket socket, async::Address address, std::unique_ptr<Counted> accepted);
 	async::Task<bool> shake_hands(
 		async::Socket& socket, const std::string& peer, Source source, std::optional<Admission::Member>& caller);
 	async::Task<bool> refuse(async::Descriptor& socket, Handshake& handshake, RefusalCode code, std::string why);
