@@ -63,8 +63,9 @@ std::string contradiction(const Options& options) {
 	return "";
 }
 
-// Serves until a signal ends the service. Returns the exit code.
-int serve(const Options& options, verbena::scale::EchoService& service) {
+// Serves until a signal ends the service, with its metrics. Says `greeting` when both can be
+// reached. Returns the exit code.
+int serve(const Options& options, verbena::scale::EchoService& service, const std::string& greeting) {
 	using namespace verbena;
 	const auto collect = [&] { return service.families(); };
 	std::unique_ptr<metrics::Endpoint> endpoint;
@@ -73,8 +74,9 @@ int serve(const Options& options, verbena::scale::EchoService& service) {
 		auto opened = metrics::Endpoint::open(options.metrics, collect);
 		if (!opened) return fail(opened.error());
 		endpoint = std::move(*opened);
-		fmt::print("echo_server: metrics at port {}, /metrics\n", endpoint->port());
 	}
+	fmt::print("{}", greeting);
+	if (endpoint) fmt::print("echo_server: metrics at port {}, /metrics\n", endpoint->port());
 	if (!options.metrics_json.empty()) writer.emplace(options.metrics_json, collect);
 	std::fflush(stdout);
 	service.run();
@@ -118,10 +120,11 @@ int run(const Options& options) {
 	if (const std::string trouble = service.engine_fallback_reason(); !trouble.empty())
 		verbena::tools::print_error("echo_server: {}\n", trouble);
 	const channel::Path path = service.path();
-	fmt::print("echo_server: listening at {}:{}, {} over {} ({}, MTU {}), engine {}, at most {} clients, trusts {}\n",
+	const std::string greeting = fmt::format(
+		"echo_server: listening at {}:{}, {} over {} ({}, MTU {}), engine {}, at most {} clients, trusts {}\n",
 		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, name_of(service.engine()),
 		options.max_clients, trust->description());
-	return serve(options, service);
+	return serve(options, service, greeting);
 }
 
 }  // namespace

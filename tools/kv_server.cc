@@ -31,8 +31,10 @@ int fail(const std::string& text) {
 	return 1;
 }
 
-// Serves until a signal ends the service, with its metrics.
-std::expected<void, std::string> serve(const Options& options, verbena::kv::Service& service) {
+// Serves until a signal ends the service, with its metrics. Says `greeting` when both can be
+// reached.
+std::expected<void, std::string> serve(
+	const Options& options, verbena::kv::Service& service, const std::string& greeting) {
 	using namespace verbena;
 	tools::KvMetrics of_server(service);
 	const auto collect = [&] { return of_server.families(); };
@@ -42,8 +44,9 @@ std::expected<void, std::string> serve(const Options& options, verbena::kv::Serv
 		auto opened = metrics::Endpoint::open(options.metrics, collect, [&] { return of_server.health(); });
 		if (!opened) return std::unexpected(opened.error());
 		endpoint = std::move(*opened);
-		fmt::print("kv_server: metrics at port {}, /metrics and /health\n", endpoint->port());
 	}
+	fmt::print("{}", greeting);
+	if (endpoint) fmt::print("kv_server: metrics at port {}, /metrics and /health\n", endpoint->port());
 	if (!options.metrics_json.empty()) writer.emplace(options.metrics_json, collect);
 	std::fflush(stdout);
 	service.run();
@@ -108,19 +111,18 @@ int run(const Options& options) {
 	if (auto started = service.start(); !started) return fail(started.error());
 	const tools::StopOnSignal stops(service);
 	const channel::Path path = service.path();
-	fmt::print(
+	std::string greeting = fmt::format(
 		"kv_server: listening at {}:{}, {} over {} ({}, MTU {}) and tcp, rx-depth {}, tx-depth {}, eager-max {}, "
 		"memory {}{}, trusts {}\n",
 		options.listen, service.port(), path.transport, path.device, path.gid, path.mtu, options.settings.rx_depth,
 		options.settings.tx_depth, options.settings.eager_max, options.settings.memory,
 		options.evict ? " (a full store evicts keys)" : "", trust->description());
 	if (join)
-		fmt::print(
+		greeting += fmt::format(
 			"kv_server: joined {} as {} (the cluster is a cache: keys that get another server are missing until they "
-			"are "
-			"set again; those of this server can be set in {} s)\n",
+			"are set again; those of this server can be set in {} s)\n",
 			options.join, service.name(), options.join_lease_s);
-	if (auto served = serve(options, service); !served) return fail(served.error());
+	if (auto served = serve(options, service, greeting); !served) return fail(served.error());
 	const kv::ServerCounters& counters = service.counters();
 	fmt::print(
 		"kv_server: {}, {} requests; SETs: {} eager, {} read, {} written, {} refused; GETs: {} eager, "
