@@ -215,9 +215,9 @@ def test_clients_stalled_in_a_rendezvous_do_not_block_the_others(programs: Progr
     for each in clients.values():
         ran = each.finish()
         assert ran.status == 0, ran
-        assert ran.out.count("\n") > 100, ran  # one that waits for each lease makes a few
+        assert ran.out.count("\n") > 1000, ran
     for each in still:
         os.kill(each.pid, signal.SIGKILL)
         each.process.wait()
-    check(histories(clients | dict(enumerate(still, start=1))), keys=3, at_least=300)
+    check(histories(clients | dict(enumerate(still, start=1))), keys=3, at_least=1000)
     assert server.running
