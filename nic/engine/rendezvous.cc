@@ -10,15 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
-#include <optional>
 #include <span>
-#include <string_view>
 
 #include "base/random.h"
+#include "nic/engine/silent_process.h"
 #include "nic/engine/unreachable.h"
 
 namespace verbena::engine {
@@ -203,51 +200,22 @@ std::expected<Peer, int> welcome(Peer peer, const Identity& self, Received& hell
 	return peer;
 }
 
-// The text after `name` in a file of lines such as /proc/PID/status; empty if there is none.
-std::string_view field(std::string_view text, std::string_view name) {
-	const std::size_t at = text.find(name);
-	return at == text.npos ? std::string_view{} : text.substr(at + name.size());
-}
-
-// If the process is stopped by a signal or a debugger: the number of times that its first thread
-// has left a processor.
-std::optional<std::uint64_t> switches_if_stopped(pid_t pid) {
-	char path[32], bytes[4096];
-	std::snprintf(path, sizeof path, "/proc/%d/status", static_cast<int>(pid));
-	const Descriptor file(open(path, O_RDONLY | O_CLOEXEC));
-	const ssize_t length = read(file.get(), bytes, sizeof bytes);
-	if (length <= 0) return std::nullopt;
-	const std::string_view text(bytes, static_cast<std::size_t>(length));
-	const std::string_view state = field(text, "\nState:\t");
-	if (!state.starts_with('T') && !state.starts_with('t')) return std::nullopt;
-	std::uint64_t total = 0;
-	for (const std::string_view name : {"\nvoluntary_ctxt_switches:\t", "\nnonvoluntary_ctxt_switches:\t"}) {
-		const std::string_view digits = field(text, name);
-		std::uint64_t number = 0;
-		std::from_chars(digits.data(), digits.data() + digits.size(), number);
-		total += number;
-	}
-	return total;
-}
-
-// Waits until the socket is readable. False: the deadline passed, or `pid` is stopped, so that it
-// gives no answer until it is continued. A process under strace is stopped at each of its system
-// calls and goes on, which its switches show.
-bool wait_for_answer(int fd, pid_t pid, Clock::time_point deadline) {
+// Waits until the socket is readable. Errors: ETIMEDOUT if the deadline passed, or `pid` is stopped
+// and so gives no answer; ECONNRESET if `pid` has no descriptor left to accept us.
+std::expected<void, int> wait_for_answer(int fd, pid_t pid, Clock::time_point deadline) {
 	constexpr std::chrono::milliseconds slice{50};
-	constexpr int looks_until_stopped = 4;
-	std::optional<std::uint64_t> before;
-	for (int stopped = 0;;) {
+	SilentProcess process(pid);
+	for (;;) {
 		const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-		if (left.count() <= 0) return false;
+		if (left.count() <= 0) return std::unexpected(ETIMEDOUT);
 		pollfd wanted{fd, POLLIN, 0};
 		const int ready = poll(&wanted, 1, static_cast<int>(std::min(left, slice).count()));
-		if (ready > 0) return true;
-		if (ready < 0 && errno != EINTR) return false;
-		const auto now = ready == 0 ? switches_if_stopped(pid) : std::nullopt;
-		stopped = now && now == before ? stopped + 1 : 0;
-		before = now;
-		if (stopped == looks_until_stopped) return false;
+		if (ready > 0) return {};
+		if (ready < 0 && errno != EINTR) return std::unexpected(errno);
+		if (ready < 0) continue;
+		const auto reason = process.look();
+		if (reason == SilentProcess::Reason::stopped) return std::unexpected(ETIMEDOUT);
+		if (reason == SilentProcess::Reason::without_descriptors) return std::unexpected(ECONNRESET);
 	}
 }
 
@@ -291,9 +259,9 @@ std::expected<Peer, int> connect_to(const Identity& self, const Directory& direc
 	if (!outgoing) return std::unexpected(outgoing.error());
 	if (const int error = send_with_memory(peer, Kind::hello, self, *outgoing))
 		return std::unexpected(error == EPIPE ? ECONNRESET : error);
-	if (!wait_for_answer(fd, peer.pid, deadline)) {
+	if (const auto answered = wait_for_answer(fd, peer.pid, deadline); !answered) {
 		if (silent) silent->note(peer.user, monotonic_now());
-		return std::unexpected(ETIMEDOUT);
+		return std::unexpected(answered.error());
 	}
 	if (silent) silent->forget(peer.user);
 	auto welcome = receive_message(fd, Kind::welcome);

@@ -80,7 +80,7 @@ struct Peer {
 //   EPERM            another user holds the name, and this process knows no other
 //   ENOTSUP          the owner is another user's, and this process cannot seal memory
 //   ETIMEDOUT        the owner did not answer, or is stopped, or is another user's and is skipped
-//   ECONNRESET       the owner refused us, or died
+//   ECONNRESET       the owner refused us, has no descriptor left, or died
 //   EPROTONOSUPPORT  the owner speaks another version
 //   EPROTO           the owner's message was invalid
 // `silent`: other users' processes that do not answer are added here. With `skips_silent`, a

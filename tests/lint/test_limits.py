@@ -22,8 +22,11 @@ def rows_of_the_nic() -> list[Row]:
 
 
 def value_of(file: str, constant: str) -> int:
-    """Return the value of a constant: integers with *, << and ' between them."""
-    found = re.search(rf"\b{constant} = ([^;,]+)[;,]", (ROOT / file).read_text())
+    """Return the value of a constant: integers with *, << and ' between them, or a duration."""
+    source = (ROOT / file).read_text()
+    if duration := re.search(rf"\bmilliseconds {constant}{{(\d+)}};", source):
+        return int(duration[1]) * UNITS["ms"]
+    found = re.search(rf"\b{constant} = ([^;,]+)[;,]", source)
     assert found, f"{file} has no constant {constant}"
     expression = found[1].replace("'", "")
     assert re.fullmatch(r"[0-9 *<]+", expression), f"{file}: {constant} is {expression}"
