@@ -17,8 +17,13 @@ struct Prepared {
 };
 
 // Makes the queue pair, on the home's loop. It is ready to receive before the client learns of it.
-Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::string& peer) {
+Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::string& peer, Nanoseconds deadline) {
 	Prepared result;
+	// The client has given up, and to connect a queue pair may take long.
+	if (monotonic_now() >= deadline) {
+		result.refusal = {RefusalCode::busy, "the server came to this client too late"};
+		return result;
+	}
 	auto offer = transport.offer();
 	if (!offer) {
 		result.refusal = refusal_of(transport, offer.error());
@@ -82,8 +87,10 @@ Task<bool> Acceptor::answer_rc(
 	if (const auto none = grant_logical(options_, theirs, granted))
 		co_return co_await refuse(socket, handshake, none->code, none->text);
 	const async::Address local = home.transport_at ? async::local_address(socket) : async::Address{};
-	auto prepared = co_await async::run_on(loop_, *home.loop,
-		[&] { return prepare(home.transport_at ? home.transport_at(local) : *home.transport, theirs, peer); });
+	const Nanoseconds deadline = handshake.poll_timeout();
+	auto prepared = co_await async::run_on(loop_, *home.loop, [&] {
+		return prepare(home.transport_at ? home.transport_at(local) : *home.transport, theirs, peer, deadline);
+	});
 	prepared.ours.shared_queue_pairs = granted.shared_queue_pairs;
 	prepared.ours.logical_channels = granted.logical_channels;
 	if (prepared.channel == nullptr)

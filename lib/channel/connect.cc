@@ -98,6 +98,10 @@ Task<void> drive(async::Descriptor& socket, Handshake& handshake) {
 			if (!co_await async::write_all(socket, std::span(buffer).first(count), deadline)) handshake.feed_end();
 		}
 		if (handshake.state() != Handshake::State::waiting) co_return;
+		if (monotonic_now() >= handshake.poll_timeout()) {  // this thread was busy with others
+			handshake.handle_timeout(monotonic_now());
+			continue;
+		}
 		const ssize_t got = async::try_read(socket, buffer);
 		if (got > 0) {
 			handshake.feed(std::span(buffer).first(static_cast<std::size_t>(got)));

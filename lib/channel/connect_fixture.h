@@ -71,6 +71,10 @@ public:
 		reports_.pop_front();
 		return std::string(first.cause());
 	}
+	// The channels' thread is busy with something else for that long.
+	void occupy_channels(std::chrono::milliseconds time) {
+		io_.post([until = std::chrono::steady_clock::now() + time] { std::this_thread::sleep_until(until); });
+	}
 	// Queue pairs that exist now, whether their clients have proved themselves or not.
 	std::size_t channels() {
 		std::promise<std::size_t> count;

@@ -4,8 +4,12 @@
 #include "lib/channel/connect.h"
 
 #include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <array>
 
 #include "lib/channel/connect_fixture.h"
+#include "lib/channel/socket_fixture.h"
 
 namespace verbena::channel {
 namespace {
@@ -41,6 +45,36 @@ TEST_F(Connect, InClearWhenBothSaySo) {
 		co_await ask(**tcp, heard);
 	}(*transport_, to(server.where(), ClearText{}), heard));
 	EXPECT_EQ(heard, "question");
+}
+
+// Else a thread that is late makes a queue pair for each peer that has given up, and gets later.
+TEST_F(Connect, WhatIsReadAfterTheDeadlineIsNotUsed) {
+	const auto sockets = connected_sockets(loop_);
+	const RcOffer offer = transport_->offer().value();
+	auto client = Handshake::client(
+		{.protection = ClearText{}, .started = monotonic_now()}, parameters_of(Role::client, offer.end));
+	std::array<std::byte, 4096> request;
+	const std::size_t size = client.take(request);
+	ASSERT_EQ(send(sockets[0]->fd(), request.data(), size, 0), static_cast<ssize_t>(size));
+	HandshakeOptions options{.protection = ClearText{}};
+	options.started = monotonic_now() - options.patience;
+	auto server = Handshake::server(options);
+	loop_.complete(drive(*sockets[1], server));
+	ASSERT_EQ(server.state(), Handshake::State::failed);
+	EXPECT_EQ(server.error().trouble, HandshakeFailure::timed_out);
+}
+
+TEST_F(Connect, AServerThatIsLateSendsTheClientAwayAndTakesItAtItsNextAttempt) {
+	Server server(ClearText{}, {.patience = 200'000'000});
+	server.occupy_channels(std::chrono::milliseconds(500));
+	std::string heard;
+	loop_.complete([](RcTransport& transport, ConnectOptions options, std::string& heard) -> Task<void> {
+		auto made = co_await connect(transport, std::move(options));
+		if (!made) co_return ADD_FAILURE() << made.error();
+		co_await ask(**made, heard);
+	}(*transport_, to(server.where(), ClearText{}), heard));
+	EXPECT_EQ(heard, "question");
+	EXPECT_EQ(server.report(), "busy");
 }
 
 // ibv_query_qp has the PSNs that were exchanged, all 24 bits of them.
