@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -186,11 +187,13 @@ std::expected<Directory::Listeners, int> Directory::claim(Place place, Publicly 
 	return listeners;
 }
 
-std::expected<Directory::Owner, int> Directory::connect(Place place, Clock::time_point deadline) const {
+std::expected<Directory::Owner, int> Directory::connect(
+	Place place, Clock::time_point deadline, const PatienceWith& patience_with) const {
 	std::vector<SocketName> names = keyed_names(place);
 	names.push_back(plain_name(user_, place));
 	if (peers_ == Peers::host) names.push_back(public_name(place));
 	std::vector<const SocketName*> busy;
+	Clock::time_point strangers_deadline = Clock::time_point::max();
 	int error = ECONNREFUSED;
 	const auto is_for_all = [&](const SocketName& name) { return peers_ == Peers::host && &name == &names.back(); };
 	const auto take = [&](const SocketName& name, const std::expected<Owner, int>& owner) {
@@ -205,6 +208,8 @@ std::expected<Directory::Owner, int> Directory::connect(Place place, Clock::time
 		if (owner || owner.error() == ECONNREFUSED) continue;
 		if (owner.error() != EAGAIN) return owner;
 		const auto user = listener_user(name);
+		if (user && *user != user_ && is_for_all(name) && patience_with)
+			strangers_deadline = Clock::now() + patience_with(*user);
 		if (!user || *user == user_ || is_for_all(name)) busy.push_back(&name);
 		else if (!secret_) error = EPERM;
 	}
@@ -212,7 +217,8 @@ std::expected<Directory::Owner, int> Directory::connect(Place place, Clock::time
 	// share of the time.
 	for (std::size_t i = 0; i < busy.size(); ++i) {
 		const auto now = Clock::now();
-		auto owner = connect_before(*busy[i], now + (deadline - now) / static_cast<int>(busy.size() - i));
+		const auto share = now + (deadline - now) / static_cast<int>(busy.size() - i);
+		auto owner = connect_before(*busy[i], is_for_all(*busy[i]) ? std::min(share, strangers_deadline) : share);
 		if (take(*busy[i], owner)) return owner;
 		if (!owner && owner.error() != ECONNREFUSED) error = owner.error();
 	}

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <expected>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -62,7 +63,10 @@ public:
 		Descriptor socket;
 		PeerUser peer;
 	};
-	std::expected<Owner, int> connect(Place place, std::chrono::steady_clock::time_point deadline) const;
+	// `patience_with(user)`: the time to wait while the queue of another user's process is full.
+	using PatienceWith = std::function<std::chrono::nanoseconds(uid_t user)>;
+	std::expected<Owner, int> connect(
+		Place place, std::chrono::steady_clock::time_point deadline, const PatienceWith& patience_with = {}) const;
 
 private:
 	std::vector<SocketName> keyed_names(Place) const;

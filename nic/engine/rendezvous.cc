@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <span>
 
 #include "base/random.h"
@@ -28,9 +29,6 @@ using greeting::Message;
 
 // The rings' pages are populated before the first message, the arena's only when they are used.
 constexpr std::size_t direction_prefault = offsetof(wire::Direction, arena);
-
-// A stranger may leave a HELLO unanswered, and this process makes one link at a time.
-constexpr std::chrono::milliseconds stranger_patience{2000};
 
 // The descriptors of a message, in this order.
 enum { direction_fd, doorbell_fd, progress_fd, rights_fd, fd_count };
@@ -242,28 +240,37 @@ std::expected<BlockName, int> claim_block(const Directory& directory) {
 std::expected<Peer, int> connect_to(const Identity& self, const Directory& directory, Place place,
 	std::chrono::milliseconds timeout, Strangers strangers) {
 	auto deadline = Clock::now() + timeout;
-	auto owner = directory.connect(place, deadline);
-	if (!owner) return std::unexpected(owner.error());
+	// A stranger may keep the queue of its name full, and leave a HELLO unanswered.
+	std::optional<uid_t> asked;
+	std::chrono::nanoseconds patience{SilentStrangers::patience};
+	const auto patience_with = [&](uid_t user) {
+		if (strangers.silent && asked != user)
+			patience = std::chrono::nanoseconds(strangers.silent->begin(user, strangers.patient, monotonic_now()));
+		asked = user;
+		return patience;
+	};
+	const auto unless_silent = [&](int error) {
+		if (error != ETIMEDOUT && strangers.silent && asked) strangers.silent->forget(*asked);
+		return std::unexpected(error);
+	};
+	auto owner = directory.connect(place, deadline, patience_with);
+	if (!owner) return unless_silent(owner.error());
 	Peer peer;
 	peer.socket = std::move(owner->socket);
 	peer.pid = owner->peer.pid;
 	peer.user = owner->peer.user;
 	peer.is_stranger = peer.user != directory.user();
-	SilentStrangers* const silent = peer.is_stranger ? strangers.silent : nullptr;
-	if (silent && strangers.skips_silent && silent->contains(peer.user, monotonic_now()))
-		return std::unexpected(ETIMEDOUT);
-	if (peer.is_stranger) deadline = std::min(deadline, Clock::now() + stranger_patience);
+	if (peer.is_stranger) deadline = std::min<Clock::time_point>(deadline, Clock::now() + patience_with(peer.user));
+	if (peer.is_stranger && patience.count() == 0) return std::unexpected(ETIMEDOUT);
 	const int fd = peer.socket.get();
 
 	auto outgoing = create_direction(peer);
-	if (!outgoing) return std::unexpected(outgoing.error());
+	if (!outgoing) return unless_silent(outgoing.error());
 	if (const int error = send_with_memory(peer, Kind::hello, self, *outgoing))
-		return std::unexpected(error == EPIPE ? ECONNRESET : error);
-	if (const auto answered = wait_for_answer(fd, peer.pid, deadline); !answered) {
-		if (silent) silent->note(peer.user, monotonic_now());
-		return std::unexpected(answered.error());
-	}
-	if (silent) silent->forget(peer.user);
+		return unless_silent(error == EPIPE ? ECONNRESET : error);
+	if (const auto answered = wait_for_answer(fd, peer.pid, deadline); !answered)
+		return unless_silent(answered.error());
+	if (strangers.silent && asked) strangers.silent->forget(*asked);
 	auto welcome = receive_message(fd, Kind::welcome);
 	if (!welcome) return std::unexpected(welcome.error());
 

@@ -83,11 +83,11 @@ struct Peer {
 //   ECONNRESET       the owner refused us, has no descriptor left, or died
 //   EPROTONOSUPPORT  the owner speaks another version
 //   EPROTO           the owner's message was invalid
-// `silent`: other users' processes that do not answer are added here. With `skips_silent`, a
-// process of such a user is not asked.
+// `silent`: the users that say how long this waits for processes of others. `patient`: it waits for
+// a user that was silent lately, too.
 struct Strangers {
 	SilentStrangers* silent = nullptr;
-	bool skips_silent = false;
+	bool patient = true;
 };
 std::expected<Peer, int> connect_to(const Identity& self, const Directory& directory, Place place,
 	std::chrono::milliseconds timeout, Strangers strangers = {});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The users whose processes have left a greeting unanswered. An engine makes one link at a time, so
-// a stranger that never answers holds up the links to others; it may do that once in a while, and
-// not once for each of its blocks of queue pair numbers.
+// The users whose processes leave greetings unanswered. An engine makes one link at a time, and a
+// server may connect on the thread that serves all of its clients. So the processes of a stranger
+// that never answer hold others up for at most a tenth of the time: once for `patience`, then for
+// `brief_patience` once in each `pause`.
 //
 // Threads: one at a time; the caller of connect_to() holds the engine's connect_mutex_.
 #pragma once
@@ -9,6 +10,7 @@
 #include <sys/types.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "base/time.h"
@@ -17,28 +19,37 @@ namespace verbena::engine {
 
 class SilentStrangers {
 public:
-	// Ten times the patience for a stranger, so that its silence takes a tenth of the time.
-	static constexpr Nanoseconds remembered = 20'000'000'000;
+	static constexpr Nanoseconds patience = 2'000'000'000, remembered = 20'000'000'000;
+	static constexpr Nanoseconds brief_patience = 100'000'000, pause = 1'000'000'000;
 	static constexpr std::size_t users_max = 64;
 
-	// True if a process of the user was silent lately.
-	bool contains(uid_t user, Nanoseconds now) const {
+	// The time for which a caller may wait for a process of the user, 0 if not at all; it is 0 for
+	// a user that was silent lately if the caller is not `patient`. The user counts as silent from
+	// now on, until forget().
+	Nanoseconds begin(uid_t user, bool patient, Nanoseconds now) {
 		const auto at = std::ranges::find(users_, user, &Silence::user);
-		return at != users_.end() && now < at->until;
+		if (at == users_.end() || at->until <= now) {
+			forget(user);
+			if (users_.size() == users_max) users_.erase(users_.begin());
+			users_.push_back({.user = user, .until = now + remembered, .next = now + patience + pause});
+			return patience;
+		}
+		if (!patient || now < at->next) return 0;
+		at->next = now + pause;
+		at->until = now + remembered;
+		return brief_patience;
 	}
-	void note(uid_t user, Nanoseconds now) {
-		forget(user);
-		if (users_.size() == users_max) users_.erase(users_.begin());
-		users_.push_back({user, now + remembered});
-	}
+	// A process of the user has answered.
 	void forget(uid_t user) {
 		std::erase_if(users_, [=](const Silence& silence) { return silence.user == user; });
 	}
+	bool contains(uid_t user) const { return std::ranges::find(users_, user, &Silence::user) != users_.end(); }
 
 private:
 	struct Silence {
 		uid_t user;
 		Nanoseconds until;
+		Nanoseconds next;  // when a patient caller may wait briefly again
 	};
 	std::vector<Silence> users_;  // the oldest first
 };

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "nic/engine/link.h"
 #include "nic/engine/rendezvous_fixture.h"
@@ -90,17 +91,43 @@ TEST_F(Strangers, MayNotSendADoorbellBecauseTheyCouldMakeItBlock) {
 // One that left a greeting unanswered for each of its blocks held up all new links.
 TEST_F(Strangers, WhoAreSilentAreNotAskedAgainForAWhile) {
 	SilentStrangers silent;
-	const auto connect = [&](bool skips) {
-		return connect_to(alice.identity(), as_another, Place::block(bobs.block), 20ms, {&silent, skips}).error();
+	const auto connect = [&](std::chrono::milliseconds timeout, bool patient) {
+		return connect_to(alice.identity(), as_another, Place::block(bobs.block), timeout, {&silent, patient}).error();
 	};
-	EXPECT_EQ(connect(true), ETIMEDOUT);  // Bob's engine does not run
-	EXPECT_TRUE(silent.contains(geteuid(), monotonic_now()));
+	EXPECT_EQ(connect(20ms, true), ETIMEDOUT);  // Bob's engine does not run
+	EXPECT_TRUE(silent.contains(geteuid()));
 	ASSERT_TRUE(accept());
 	const auto start = std::chrono::steady_clock::now();
-	EXPECT_EQ(
-		connect_to(alice.identity(), as_another, Place::block(bobs.block), 10s, {&silent, true}).error(), ETIMEDOUT);
-	EXPECT_LT(std::chrono::steady_clock::now() - start, 2s);  // the patience for one that is asked
-	// A patient caller asks all the same, and an answer ends the silence.
+	EXPECT_EQ(connect(10s, false), ETIMEDOUT);
+	EXPECT_EQ(connect(10s, true), ETIMEDOUT);
+	EXPECT_LT(std::chrono::steady_clock::now() - start, 2s);  // the patience with one that is asked
+}
+
+// A server that connected to each of them waited 2 s each time, and its other clients with it.
+TEST_F(Strangers, WhoKeepTheirQueueFullAreNotWaitedForAgain) {
+	SilentStrangers silent;
+	std::vector<Descriptor> held;
+	const SocketName name = public_name(Place::block(bobs.block));
+	for (;;) {
+		Descriptor caller(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+		ASSERT_TRUE(caller);
+		if (::connect(caller.get(), name.get(), name.length) != 0) break;
+		held.push_back(std::move(caller));
+	}
+	const auto connect = [&](std::chrono::milliseconds timeout) {
+		return connect_to(alice.identity(), as_another, Place::block(bobs.block), timeout, {&silent, true}).error();
+	};
+	EXPECT_EQ(connect(20ms), ETIMEDOUT);
+	EXPECT_TRUE(silent.contains(geteuid()));
+	const auto start = std::chrono::steady_clock::now();
+	EXPECT_EQ(connect(10s), ETIMEDOUT);
+	EXPECT_LT(std::chrono::steady_clock::now() - start, 2s);
+}
+
+TEST_F(Strangers, WhoWereSilentAreHeardOnceTheyAnswer) {
+	SilentStrangers silent;
+	Nanoseconds long_ago = monotonic_now() - SilentStrangers::patience - SilentStrangers::pause;
+	EXPECT_EQ(silent.begin(geteuid(), true, long_ago), SilentStrangers::patience);
 	std::thread bobs_engine([this] {
 		for (;;) {  // until the one who waits for an answer
 			auto pending = accept();
@@ -108,9 +135,9 @@ TEST_F(Strangers, WhoAreSilentAreNotAskedAgainForAWhile) {
 			if (pending->on_readable(never_linked) == Step::done) return;
 		}
 	});
-	EXPECT_TRUE(connect_to(alice.identity(), as_another, Place::block(bobs.block), 10s, {&silent, false}));
+	EXPECT_TRUE(connect_to(alice.identity(), as_another, Place::block(bobs.block), 10s, {&silent, true}));
 	bobs_engine.join();
-	EXPECT_FALSE(silent.contains(geteuid(), monotonic_now()));
+	EXPECT_FALSE(silent.contains(geteuid()));
 }
 
 TEST_F(Strangers, WhoseUserHasItsShareOfLinksAreClosed) {
