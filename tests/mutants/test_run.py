@@ -64,6 +64,15 @@ def test_a_change_of_the_room_makes_results_void(tmp_path: Path) -> None:
     assert run.Results(tmp_path / "results.json").get(mutant, run.state_of("room", tmp_path)) is None
 
 
+def test_a_command_that_fails_or_does_not_end_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "TREE", tmp_path)
+    assert run.all_end_well([run.start(["true"], 20), run.start(["sh", "-c", 'test "$PART" = 1'], 20, PART="1")])
+    for failing in (run.start(["false"], 20), run.start(["sleep", "60"], 0.1)):
+        others = [run.start(["sleep", "60"], 60) for _ in range(2)]
+        assert not run.all_end_well([others[0], failing, others[1]])
+        assert all(each.poll() is not None for each in others)
+
+
 def test_every_room_has_sources_and_every_accepted_survivor_still_exists() -> None:
     for room in run.ROOMS:
         assert run.files_of(room, run.ROOT), room
