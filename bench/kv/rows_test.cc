@@ -71,6 +71,18 @@ TEST(KvRow, HasBothUnitsAndItsOperations) {
 	EXPECT_EQ(judged(row).validity, bench::Validity::valid);
 }
 
+TEST(KvRow, NamesTheFormOnlyWhereAValueCanGoByRendezvous) {
+	const auto form = [](const Cell& cell) { return row_of(cell, bench::Json::array())["form"].get<std::string>(); };
+	for (const Proto proto : {Proto::rndv, Proto::automatic}) {
+		EXPECT_EQ(form({.op = Op::set, .proto = proto, .form = Form::write}), "write");
+		EXPECT_EQ(form({.op = Op::set, .proto = proto, .form = Form::read}), "read");
+		EXPECT_EQ(form({.op = Op::get, .proto = proto, .form = Form::write}), "read");
+		EXPECT_EQ(form({.system = System::redis, .op = Op::set, .proto = proto}), "");
+	}
+	EXPECT_EQ(form({.op = Op::set, .proto = Proto::eager}), "");
+	EXPECT_EQ(form({.op = Op::get, .proto = Proto::one_sided}), "");
+}
+
 TEST(KvRow, ReadsBackFromCsvAndJsonAsItWas) {
 	Cell rival{.system = System::redis, .transport = Transport::unix_socket, .iters = 1000};
 	const Cell cell{.proto = Proto::rndv, .iters = 1000};

@@ -56,7 +56,6 @@ SenderOn<E>::SenderOn(E& end)
 				.ah = end_.address_handle(), .remote_qpn = end_.remote.qpn, .remote_qkey = end_.remote.qkey};
 		else request.wr.rdma.rkey = end_.remote.data_rkey;
 		pieces_[i * 2] = {.addr = 0, .length = end_.cell.msg, .lkey = end_.lkey()};
-		pieces_[i * 2 + 1] = pieces_[i * 2];
 	}
 }
 

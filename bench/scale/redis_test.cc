@@ -27,7 +27,11 @@ TEST(Redis, TheLatenciesAreFoundByTheirNames) {
 
 TEST(Redis, AShortageOfDescriptorsIsNamed) {
 	EXPECT_TRUE(plan_redis(100, 1024));
-	EXPECT_NE(plan_redis(1000, 1024).error().find("shortage of descriptors"), std::string::npos);
+	EXPECT_TRUE(plan_redis(896, 1024)) << "it has 128 more";
+	const auto plan = plan_redis(897, 1024);
+	ASSERT_FALSE(plan);
+	EXPECT_NE(plan.error().find("shortage of descriptors"), std::string::npos);
+	EXPECT_NE(plan.error().find("needs 1025 for 897 connections, and a process may have 1024"), std::string::npos);
 }
 
 }  // namespace
