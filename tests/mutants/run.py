@@ -3,9 +3,9 @@
 """Change the code in one place at a time, and see whether a test fails: `make mutants`.
 
 A mutant is the project with one changed line, made by universalmutator (PyPI). It is killed if a
-test of its room fails, crashes or does not end; a mutant that does not compile does not count. A
-mutant that survives is a fault that the tests would not find. Those that change nothing that a test
-can see are listed in survivors.txt, each with the reason.
+unit test of its room, or a short run of its programs, fails, crashes or does not end; a mutant that
+does not compile does not count. A mutant that survives is a fault that the tests would not find.
+Those that change nothing that a test can see are listed in survivors.txt, each with the reason.
 
 The mutants of a run are a sample: those whose hash is lowest. So it is the same in every run with
 the same --seed, and changes little when the code does. Results are kept in build-mutants/results,
@@ -39,7 +39,7 @@ ACCEPTED = Path(__file__).parent / "survivors.txt"
 KILLED_MIN = 0.95
 # Tests of channels wait for most of their time, so parts of a program run side by side.
 SHARDS = 4
-# The rooms whose code measures and transports, and the programs that test them.
+# The rooms whose code measures and transports, and their unit tests.
 ROOMS = {
     "bench/table": ["bench_table_test", "bench_judge_test"],
     "bench/judge": ["bench_judge_test"],
@@ -53,6 +53,27 @@ ROOMS = {
     "lib/verbs": ["lib_verbs_test", "lib_channel_test"],
     "lib/channel": ["lib_channel_test"],
     "lib/channel/setup": ["lib_channel_setup_test", "lib_channel_test"],
+}
+# Short runs of the whole. They fail if a row could not be measured, or cannot be true.
+EACH = "--reps 1 --quiet --json -"
+BRIEFLY = f"--seconds 0.2 --warmup 0.1 {EACH}"
+SCALE = [
+    f"verbena bench scale --clients 4,10 --transport rdma,tcp --connect tls-psn,rdmacm {BRIEFLY}",
+    f"verbena bench scale --clients 10 --qps 0,4 --stalled 0,2 --messages 5 {BRIEFLY}",
+]
+SCENARIOS = {
+    "bench/rcud": [
+        "verbena bench rcud --modes rc,ud --ops send,write,read --sizes 64,8K --windows 4 --iters 2000 --warmup 100"
+        f" --verify --ud-oversize segment {EACH}",
+        f"verbena bench rcud --qps 1,4 --senders 2 --iters 2000 --warmup 100 {EACH}",
+    ],
+    "bench/connect": [f"verbena bench connect --clients 1,4 --count 200 {EACH}"],
+    "bench/scale": [*SCALE, "performance_test -c 10 -n 2 -t 1 --hold 0.4"],
+    "bench/kv": [f"verbena bench kv --sizes 64,16K --window 1,4 --iters 300 {EACH}"],
+    "bench/rpc": [f"verbena bench rpc --sizes 128,64K --concurrency 1,4 --duration 0.1 --warmup 0.05 {EACH}"],
+    "lib/verbs": SCALE,
+    "lib/channel": SCALE,
+    "lib/channel/setup": SCALE,
 }
 # Lines that have no code whose change a test could see.
 UNSEEN = re.compile(r"^\s*(//|#|\*|using |namespace |static_assert|template|class |struct |public:|private:)")
@@ -181,7 +202,7 @@ class Tree:
     def __init__(self, rooms: Iterable[str]) -> None:
         self._build = TREE / "build"
         self._limits: dict[str, float] = {}
-        self._programs = sorted({program for room in rooms for program in ROOMS[room]})
+        self._rooms = list(rooms)
 
     def prepare(self) -> str | None:
         """Copy, build, and run each test program once; return a sentence if one fails."""
@@ -193,20 +214,24 @@ class Tree:
             options = ["-DCMAKE_UNITY_BUILD=OFF", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG"]
             command = ["cmake", "--log-level=WARNING", "--preset", "release", *options]
             subprocess.run(command, cwd=TREE, check=True, stdout=subprocess.DEVNULL)
-        print(f"mutants: building {', '.join(self._programs)}", flush=True)
-        if not self._make(self._programs, 3600):
+        targets = sorted({target for room in self._rooms for target in targets_of(room)})
+        print(f"mutants: building {', '.join(targets)}", flush=True)
+        if not self._make(targets, 3600):
             return "the project does not build"
-        for program in self._programs:
+        for test in sorted({test for room in self._rooms for test in tests_of(room)}):
             began = time.monotonic()
-            if not self._passes(program, 600):
-                return f"{program} fails without any change"
-            self._limits[program] = 10 + 5 * (time.monotonic() - began)
+            if not self._passes(test, 600):
+                return f"'{test}' fails without any change"
+            self._limits[test] = 10 + 5 * (time.monotonic() - began)
         return None
 
     def _make(self, targets: list[str], limit_s: float) -> bool:
         return self._ends_well(["ninja", "-C", str(self._build), *targets], limit_s)
 
-    def _passes(self, program: str, limit_s: float) -> bool:
+    def _passes(self, test: str, limit_s: float) -> bool:
+        program, *words = test.split()
+        if words:
+            return self._ends_well([str(self._build / program), *words], limit_s)
         command = [str(self._build / "bench" / program), "--gtest_brief=1", "--gtest_fail_fast"]
         return all_end_well(
             [start(command, limit_s, GTEST_TOTAL_SHARDS=str(SHARDS), GTEST_SHARD_INDEX=str(i)) for i in range(SHARDS)]
@@ -222,11 +247,11 @@ class Tree:
         lines = original.split("\n")
         lines[mutant.line - 1] = mutant.new
         path.write_text("\n".join(lines))
-        programs = ROOMS[room_of(mutant.file)]
+        room = room_of(mutant.file)
         try:
-            if not self._make(programs, 900):
+            if not self._make(targets_of(room), 900):
                 return "not built"
-            return "survived" if all(self._passes(each, self._limits[each]) for each in programs) else "killed"
+            return "survived" if all(self._passes(each, self._limits[each]) for each in tests_of(room)) else "killed"
         finally:
             path.write_text(original)
 
@@ -249,9 +274,20 @@ class Results:
         part.replace(self._path)
 
 
+def tests_of(room: str) -> list[str]:
+    """Return the test programs of a room, and its scenarios, which are programs with arguments."""
+    return [*ROOMS.get(room, []), *SCENARIOS.get(room, [])]
+
+
+def targets_of(room: str) -> list[str]:
+    """Return what must be built for the tests of a room."""
+    programs = {test.split()[0] for test in tests_of(room)}
+    return sorted(programs | ({"verbena-nic"} if room in SCENARIOS else set()))
+
+
 def state_of(room: str, root: Path) -> str:
     """Return a digest of the room's sources and tests: a change of them makes old results void."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(repr(tests_of(room)).encode())
     for path in sorted((root / room).iterdir()):
         if path.suffix in (".cc", ".h"):
             digest.update(path.read_bytes())

@@ -73,6 +73,14 @@ def test_a_command_that_fails_or_does_not_end_ends_the_others(tmp_path: Path, mo
         assert all(each.poll() is not None for each in others)
 
 
+def test_a_room_is_tested_by_its_unit_tests_and_by_short_runs_of_the_programs() -> None:
+    tests = run.tests_of("bench/connect")
+    assert tests[0] == "bench_connect_test" and tests[1].startswith("verbena bench connect --clients "), tests
+    assert run.targets_of("bench/connect") == ["bench_connect_test", "verbena", "verbena-nic"]
+    assert run.targets_of("bench/table") == ["bench_judge_test", "bench_table_test"]
+    assert set(run.SCENARIOS) < set(run.ROOMS)
+
+
 def test_every_room_has_sources_and_every_accepted_survivor_still_exists() -> None:
     for room in run.ROOMS:
         assert run.files_of(room, run.ROOT), room
