@@ -29,6 +29,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -127,6 +128,20 @@ def mutants_of(file: str, root: Path, mutate: Path, scratch: Path) -> list[Mutan
         if is_seen(mutant.old, mutant.new):
             found.setdefault(mutant.key(), mutant)
     return list(found.values())
+
+
+def kept_mutants_of(file: str, root: Path, mutate: Path, folder: Path) -> list[Mutant]:
+    """Return mutants_of(file), from `folder` if the file has not changed since they were made."""
+    digest = hashlib.sha256(file.encode() + (root / file).read_bytes()).hexdigest()[:24]
+    kept = folder / f"{digest}.json"
+    if not kept.exists():
+        scratch = folder / f"{digest}.scratch"
+        made = mutants_of(file, root, mutate, scratch)
+        shutil.rmtree(scratch)
+        part = kept.with_suffix(".part")
+        part.write_text(json.dumps(made))
+        part.replace(kept)
+    return [Mutant(*each) for each in json.loads(kept.read_text())]
 
 
 def shuffled(mutants: Iterable[Mutant], seed: str) -> list[Mutant]:
@@ -334,7 +349,9 @@ def main() -> int:
         needs = Path(__file__).parent / "requirements.txt"
         subprocess.run([str(venv / "bin" / "pip"), "install", "-q", "-r", str(needs)], check=True)
     files = [file for room in rooms for file in files_of(room, ROOT) if not options.file or options.file in file]
-    every = [mutant for file in files for mutant in mutants_of(file, ROOT, mutate, FOLDER / "scratch")]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        made = pool.map(lambda file: kept_mutants_of(file, ROOT, mutate, FOLDER / "mutants"), files)
+        every = [mutant for mutants in made for mutant in mutants]
     ordered = shuffled(every, options.seed)
     count = options.count or len(every)
     print(f"mutants: {len(every)} of {len(files)} files; {count} that compile are tested")

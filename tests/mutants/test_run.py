@@ -22,6 +22,23 @@ def mutants(number: int) -> list[Mutant]:
     return [Mutant("bench/judge/judge.cc", each, f"a = {each};", f"a = {each + 1};") for each in range(number)]
 
 
+def test_mutants_of_a_file_are_made_once_for_each_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def make(file: str, _root: Path, _mutate: Path, scratch: Path) -> list[Mutant]:
+        scratch.mkdir(parents=True)
+        made.append(file)
+        return mutants(3)
+
+    monkeypatch.setattr(run, "mutants_of", make)
+    source, folder = tmp_path / "a.cc", tmp_path / "mutants"
+    for content, times in (("int a;", 1), ("int a;", 1), ("int b;", 2)):
+        source.write_text(content)
+        assert run.kept_mutants_of("a.cc", tmp_path, Path("mutate"), folder) == mutants(3)
+        assert len(made) == times
+    assert {path.suffix for path in folder.iterdir()} == {".json"}
+
+
 def test_a_sample_depends_on_the_texts_and_the_seed_alone() -> None:
     every = mutants(100)
     chosen = run.shuffled(every, "1")[:10]
