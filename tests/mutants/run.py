@@ -162,6 +162,17 @@ def read_accepted(path: Path) -> dict[tuple[str, str, str], str]:
     return accepted
 
 
+def including(file: str, root: Path) -> str | None:
+    """Return a source that a header can be compiled with: of its name, or one that includes it."""
+    if file.endswith(".cc"):
+        return file
+    for source in (file.removesuffix(".h") + ".cc", file.removesuffix(".h") + "_test.cc"):
+        if (root / source).exists():
+            return source
+    sources = sorted((root / file).parent.glob("*.cc"))
+    return next((str(each.relative_to(root)) for each in sources if f'"{file}"' in each.read_text()), None)
+
+
 def files_of(room: str, root: Path) -> list[str]:
     """Return the sources of a room, without tests and fixtures."""
     paths = sorted((root / room).glob("*.cc")) + sorted((root / room).glob("*.h"))
@@ -217,6 +228,7 @@ class Tree:
     def __init__(self, rooms: Iterable[str]) -> None:
         self._build = TREE / "build"
         self._limits: dict[str, float] = {}
+        self._commands: dict[str, str] = {}  # by source
         self._rooms = list(rooms)
 
     def prepare(self) -> str | None:
@@ -229,6 +241,8 @@ class Tree:
             options = ["-DCMAKE_UNITY_BUILD=OFF", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG"]
             command = ["cmake", "--log-level=WARNING", "--preset", "release", *options]
             subprocess.run(command, cwd=TREE, check=True, stdout=subprocess.DEVNULL)
+        for each in json.loads((self._build / "compile_commands.json").read_text()):
+            self._commands[os.path.relpath(each["file"], TREE)] = f"cd {each['directory']} && {each['command']}"
         targets = sorted({target for room in self._rooms for target in targets_of(room)})
         print(f"mutants: building {', '.join(targets)}", flush=True)
         if not self._make(targets, 3600):
@@ -255,13 +269,23 @@ class Tree:
     def _ends_well(self, command: list[str], limit_s: float) -> bool:
         return all_end_well([start(command, limit_s)])
 
+    def _compiles(self, file: str) -> bool:
+        """Return whether a file, or one that includes this header, compiles. Nothing is built."""
+        command = self._commands.get(including(file, TREE) or "")
+        return command is None or self._ends_well(["sh", "-c", f"{command} -fsyntax-only"], 300)
+
     def judge(self, mutant: Mutant) -> str:
         """Return `killed`, `survived` or `not built`."""
         path = TREE / mutant.file
-        original = path.read_text()
+        original, times = path.read_text(), path.stat()
         lines = original.split("\n")
         lines[mutant.line - 1] = mutant.new
         path.write_text("\n".join(lines))
+        if not self._compiles(mutant.file):
+            path.write_text(original)
+            # With its time, or all files that include it would be compiled again.
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+            return "not built"
         room = room_of(mutant.file)
         try:
             if not self._make(targets_of(room), 900):

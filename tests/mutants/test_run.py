@@ -39,6 +39,16 @@ def test_mutants_of_a_file_are_made_once_for_each_content(tmp_path: Path, monkey
     assert {path.suffix for path in folder.iterdir()} == {".json"}
 
 
+def test_a_header_is_checked_with_a_source_that_includes_it(tmp_path: Path) -> None:
+    room = tmp_path / "bench" / "judge"
+    room.mkdir(parents=True)
+    (room / "judge.cc").write_text('#include "bench/judge/judge.h"\n#include "bench/judge/kind.h"\n')
+    (room / "link_test.cc").write_text("")
+    assert run.including("bench/judge/other.cc", tmp_path) == "bench/judge/other.cc"
+    for header, source in (("judge", "judge.cc"), ("link", "link_test.cc"), ("kind", "judge.cc"), ("copies", None)):
+        assert run.including(f"bench/judge/{header}.h", tmp_path) == (source and f"bench/judge/{source}")
+
+
 def test_a_sample_depends_on_the_texts_and_the_seed_alone() -> None:
     every = mutants(100)
     chosen = run.shuffled(every, "1")[:10]
