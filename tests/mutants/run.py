@@ -237,10 +237,10 @@ class Tree:
         listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True).stdout
         for name in filter(None, listed.decode().split("\0")):
             copy_if_changed(ROOT / name, TREE / name)
-        if not (self._build / "build.ninja").exists():
-            options = ["-DCMAKE_UNITY_BUILD=OFF", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG"]
-            command = ["cmake", "--log-level=WARNING", "--preset", "release", *options]
-            subprocess.run(command, cwd=TREE, check=True, stdout=subprocess.DEVNULL)
+        # Again in each run, because there may be new files.
+        options = ["-DCMAKE_UNITY_BUILD=OFF", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG"]
+        command = ["cmake", "--log-level=WARNING", "--preset", "release", *options]
+        subprocess.run(command, cwd=TREE, check=True, stdout=subprocess.DEVNULL)
         for each in json.loads((self._build / "compile_commands.json").read_text()):
             self._commands[os.path.relpath(each["file"], TREE)] = f"cd {each['directory']} && {each['command']}"
         targets = sorted({target for room in self._rooms for target in targets_of(room)})
