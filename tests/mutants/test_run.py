@@ -103,8 +103,8 @@ def test_a_command_that_fails_or_does_not_end_ends_the_others(tmp_path: Path, mo
 def test_a_room_is_tested_by_its_unit_tests_and_by_short_runs_of_the_programs() -> None:
     tests = run.tests_of("bench/connect")
     assert tests[0] == "bench_connect_test" and tests[1].startswith("verbena bench connect --clients "), tests
-    assert run.targets_of("bench/connect") == ["bench_connect_test", "verbena", "verbena-nic"]
-    assert run.targets_of("bench/table") == ["bench_judge_test", "bench_table_test"]
+    assert run.targets_of(tests) == ["bench_connect_test", "verbena", "verbena-nic"]
+    assert run.targets_of(run.tests_of("bench/table")) == ["bench_judge_test", "bench_table_test"]
     assert set(run.SCENARIOS) < set(run.ROOMS)
 
 
