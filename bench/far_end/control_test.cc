@@ -103,6 +103,24 @@ TEST(ControlTcp, ConnectsToHostAndPort) {
 	EXPECT_EQ(server.receive(1s)["type"], "hello");
 }
 
+TEST(ControlTcp, APortFollowsAnIpv6AddressInBrackets) {
+	const auto failure = [](const std::string& peer) -> std::string {
+		try {
+			close(connect_to(peer, 1, 0ms));
+		} catch (const Failure& failure) {
+			return failure.what();
+		}
+		return "";
+	};
+	const int listener = listen_on(0);
+	const std::string port = std::to_string(port_of(listener));
+	EXPECT_EQ(failure("[::1]:" + port), "");
+	close(listener);
+	EXPECT_NE(failure("[::1]:" + port), "");
+	EXPECT_NE(failure("[::1]"), "") << "nobody listens at the default port";
+	EXPECT_NE(failure("[::1").find("is not HOST[:PORT]"), std::string::npos);
+}
+
 TEST(ControlTcp, AnUnreachablePeerIsNamed) {
 	const int listener = listen_on(0);
 	const auto port = port_of(listener);

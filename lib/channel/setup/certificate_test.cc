@@ -52,8 +52,10 @@ TEST(Certificate, InvalidHostNamesAreRefused) {
 }
 
 TEST(Certificate, InvalidNamesAreRefused) {
-	for (const std::string& name : {std::string(), std::string(65, 'x'), std::string("a\nb")})
+	for (const std::string& name : {std::string(), std::string(65, 'x'), std::string("a\nb"), std::string("\x7f")})
 		EXPECT_FALSE(make_identity(name));
+	for (const std::string& name : {std::string("x"), std::string(64, 'x'), std::string(" ~")})
+		EXPECT_TRUE(make_identity(name)) << name;
 }
 
 TEST(Certificate, AFingerprintIsOfTheKey) {
