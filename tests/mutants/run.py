@@ -105,7 +105,7 @@ def is_seen(old: str, new: str) -> bool:
     if UNSEEN.match(old) or not old.strip() or old.strip() in ("{", "}", "};"):
         return False
     before, after = without_texts(old), without_texts(new)
-    return before.split() != after.split() and not new.strip().startswith("/*")
+    return "".join(before.split()) != "".join(after.split()) and not new.strip().startswith("/*")
 
 
 def mutants_of(file: str, root: Path, mutate: Path, scratch: Path) -> list[Mutant]:

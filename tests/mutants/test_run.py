@@ -16,6 +16,7 @@ def test_a_change_of_a_text_or_a_comment_is_no_mutant() -> None:
     assert not run.is_seen(LINE, LINE.replace("a sentence", "(0==1)"))
     assert not run.is_seen("// count == 0", "// count != 0")
     assert not run.is_seen("}", "")
+    assert not run.is_seen("add(a, 1, 1);", "add(a , 1, 1);"), "the same arguments in another order"
 
 
 def mutants(number: int) -> list[Mutant]:
