@@ -14,10 +14,11 @@ TEST(Shape, UdHasNoOneSidedOperations) {
 
 TEST(Shape, OnlyRcSendsAllowMessagesTooSmallForAStamp) {
 	EXPECT_TRUE(shape_of({.msg = 1}, {}, {}));
+	EXPECT_FALSE(shape_of({.mode = Mode::ud, .msg = 4}, {}, {}));
 	EXPECT_FALSE(shape_of({.mode = Mode::ud, .msg = 7}, {}, {}));
 	EXPECT_TRUE(shape_of({.mode = Mode::ud, .msg = 8}, {}, {}));
 	for (const Op op : {Op::read, Op::write}) {
-		EXPECT_FALSE(shape_of({.op = op, .msg = 7}, {}, {}));
+		for (const std::uint32_t msg : {4u, 7u}) EXPECT_FALSE(shape_of({.op = op, .msg = msg}, {}, {}));
 		EXPECT_TRUE(shape_of({.op = op, .msg = 8}, {}, {}));
 	}
 }

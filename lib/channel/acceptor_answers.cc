@@ -19,7 +19,7 @@ struct Prepared {
 // Makes the queue pair, on the home's loop. It is ready to receive before the client learns of it.
 Prepared prepare(RcTransport& transport, const Parameters& theirs, const std::string& peer, Nanoseconds deadline) {
 	Prepared result;
-	// The client has given up, and to connect a queue pair may take long.
+	// Its time is over, and to connect a queue pair may take long.
 	if (monotonic_now() >= deadline) {
 		result.refusal = {RefusalCode::busy, "the server came to this client too late"};
 		return result;
