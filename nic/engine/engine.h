@@ -243,7 +243,7 @@ private:
 
 	EngineLock lock_;
 	std::mutex connect_mutex_;  // from the start of one connect_to() until its link is registered
-	SilentStrangers silent_strangers_;  // under connect_mutex_
+	StrangerPatience stranger_patience_;  // under connect_mutex_
 	adapter::ChannelAdapter adapter_;
 	Events events_;
 	OwnProgress own_;

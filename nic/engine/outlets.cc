@@ -35,8 +35,7 @@ std::expected<Outlet*, int> Engine::neighbour_outlet(Place place, bool patient) 
 	if (Outlet* known = find()) return known;  // another thread has connected meanwhile
 	const auto attempt = control([&](adapter::ChannelAdapter&) { return neighbours_.begin_connect(place, patient); });
 	if (!attempt) return std::unexpected(attempt.error());
-	auto peer = connect_to(own_.identity(), Directory::of_this_user(), place, connect_patience,
-		{.silent = &silent_strangers_, .patient = patient});
+	auto peer = connect_to(own_.identity(), Directory::of_this_user(), place, connect_patience, &stranger_patience_);
 	return control([&](adapter::ChannelAdapter&) { return neighbours_.finish_connect(*attempt, std::move(peer)); });
 }
 

@@ -198,6 +198,33 @@ std::expected<Peer, int> welcome(Peer peer, const Identity& self, Received& hell
 	return peer;
 }
 
+// The wait of one connect_to() for another user's process, from the first question to the end.
+class StrangerWait {
+public:
+	explicit StrangerWait(StrangerPatience* patience) : patience_(patience) {}
+	StrangerWait(const StrangerWait&) = delete;
+	StrangerWait& operator=(const StrangerWait&) = delete;
+	~StrangerWait() { charge(); }
+
+	// The time that is left for the process of the user; 0: it must not be asked.
+	std::chrono::nanoseconds left(uid_t user) {
+		charge();
+		user_ = user;
+		since_ = monotonic_now();
+		return std::chrono::nanoseconds(patience_ ? patience_->left(user, since_) : StrangerPatience::full);
+	}
+
+private:
+	void charge() {
+		const Nanoseconds now = monotonic_now();
+		if (patience_ && user_) patience_->spend(*user_, now - since_, now);
+	}
+
+	StrangerPatience* patience_;
+	std::optional<uid_t> user_;
+	Nanoseconds since_ = 0;
+};
+
 // Waits until the socket is readable. Errors: ETIMEDOUT if the deadline passed, or `pid` is stopped
 // and so gives no answer; ECONNRESET if `pid` has no descriptor left to accept us.
 std::expected<void, int> wait_for_answer(int fd, pid_t pid, Clock::time_point deadline) {
@@ -238,39 +265,30 @@ std::expected<BlockName, int> claim_block(const Directory& directory) {
 }
 
 std::expected<Peer, int> connect_to(const Identity& self, const Directory& directory, Place place,
-	std::chrono::milliseconds timeout, Strangers strangers) {
+	std::chrono::milliseconds timeout, StrangerPatience* strangers) {
 	auto deadline = Clock::now() + timeout;
+	StrangerWait wait(strangers);
 	// A stranger may keep the queue of its name full, and leave a HELLO unanswered.
-	std::optional<uid_t> asked;
-	std::chrono::nanoseconds patience{SilentStrangers::patience};
-	const auto patience_with = [&](uid_t user) {
-		if (strangers.silent && asked != user)
-			patience = std::chrono::nanoseconds(strangers.silent->begin(user, strangers.patient, monotonic_now()));
-		asked = user;
-		return patience;
-	};
-	const auto unless_silent = [&](int error) {
-		if (error != ETIMEDOUT && strangers.silent && asked) strangers.silent->forget(*asked);
-		return std::unexpected(error);
-	};
-	auto owner = directory.connect(place, deadline, patience_with);
-	if (!owner) return unless_silent(owner.error());
+	auto owner = directory.connect(place, deadline, [&wait](uid_t user) { return wait.left(user); });
+	if (!owner) return std::unexpected(owner.error());
 	Peer peer;
 	peer.socket = std::move(owner->socket);
 	peer.pid = owner->peer.pid;
 	peer.user = owner->peer.user;
 	peer.is_stranger = peer.user != directory.user();
-	if (peer.is_stranger) deadline = std::min<Clock::time_point>(deadline, Clock::now() + patience_with(peer.user));
-	if (peer.is_stranger && patience.count() == 0) return std::unexpected(ETIMEDOUT);
+	if (peer.is_stranger) {
+		const auto left = wait.left(peer.user);
+		if (left.count() == 0) return std::unexpected(ETIMEDOUT);
+		deadline = std::min<Clock::time_point>(deadline, Clock::now() + left);
+	}
 	const int fd = peer.socket.get();
 
 	auto outgoing = create_direction(peer);
-	if (!outgoing) return unless_silent(outgoing.error());
+	if (!outgoing) return std::unexpected(outgoing.error());
 	if (const int error = send_with_memory(peer, Kind::hello, self, *outgoing))
-		return unless_silent(error == EPIPE ? ECONNRESET : error);
+		return std::unexpected(error == EPIPE ? ECONNRESET : error);
 	if (const auto answered = wait_for_answer(fd, peer.pid, deadline); !answered)
-		return unless_silent(answered.error());
-	if (strangers.silent && asked) strangers.silent->forget(*asked);
+		return std::unexpected(answered.error());
 	auto welcome = receive_message(fd, Kind::welcome);
 	if (!welcome) return std::unexpected(welcome.error());
 

@@ -35,7 +35,7 @@
 #include "nic/engine/directory.h"
 #include "nic/engine/progress_page.h"
 #include "nic/engine/sealed_memory.h"
-#include "nic/engine/silent_strangers.h"
+#include "nic/engine/stranger_patience.h"
 #include "nic/memory/rights_table.h"
 #include "nic/wire/slot_ring.h"
 
@@ -83,14 +83,9 @@ struct Peer {
 //   ECONNRESET       the owner refused us, has no descriptor left, or died
 //   EPROTONOSUPPORT  the owner speaks another version
 //   EPROTO           the owner's message was invalid
-// `silent`: the users that say how long this waits for processes of others. `patient`: it waits for
-// a user that was silent lately, too.
-struct Strangers {
-	SilentStrangers* silent = nullptr;
-	bool patient = true;
-};
+// `strangers`: limits the time for which this waits for processes of other users, and is charged.
 std::expected<Peer, int> connect_to(const Identity& self, const Directory& directory, Place place,
-	std::chrono::milliseconds timeout, Strangers strangers = {});
+	std::chrono::milliseconds timeout, StrangerPatience* strangers = nullptr);
 
 // A connection that a peer opened to us, until its HELLO has arrived. A peer that sends none costs
 // a descriptor, so the thread that drives this drops it after `patience`.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The users whose processes leave greetings unanswered. An engine makes one link at a time, and a
-// server may connect on the thread that serves all of its clients. So the processes of a stranger
-// that never answer hold others up for at most a tenth of the time: once for `patience`, then for
-// `brief_patience` once in each `pause`.
+// The time for which this process still waits for processes of other users. An engine makes one
+// link at a time, and a server may connect on the thread that serves all of its clients. So the
+// processes of one user that answer late, or never, hold others up for `full` once, and then for a
+// tenth of the time. An answer gives nothing back, or it could come late each time.
 //
 // Threads: one at a time; the caller of connect_to() holds the engine's connect_mutex_.
 #pragma once
@@ -17,41 +17,41 @@
 
 namespace verbena::engine {
 
-class SilentStrangers {
+class StrangerPatience {
 public:
-	static constexpr Nanoseconds patience = 2'000'000'000, remembered = 20'000'000'000;
-	static constexpr Nanoseconds brief_patience = 100'000'000, pause = 1'000'000'000;
+	static constexpr Nanoseconds full = 2'000'000'000;
+	// A process that answers at all does so in this time; with less there is no point in asking.
+	static constexpr Nanoseconds least = 100'000'000;
 	static constexpr std::size_t users_max = 64;
 
-	// The time for which a caller may wait for a process of the user, 0 if not at all; it is 0 for
-	// a user that was silent lately if the caller is not `patient`. The user counts as silent from
-	// now on, until forget().
-	Nanoseconds begin(uid_t user, bool patient, Nanoseconds now) {
-		const auto at = std::ranges::find(users_, user, &Silence::user);
-		if (at == users_.end() || at->until <= now) {
-			forget(user);
-			if (users_.size() == users_max) users_.erase(users_.begin());
-			users_.push_back({.user = user, .until = now + remembered, .next = now + patience + pause});
-			return patience;
-		}
-		if (!patient || now < at->next) return 0;
-		at->next = now + pause;
-		at->until = now + remembered;
-		return brief_patience;
+	// The time to wait for a process of the user: `least` to `full`, or 0.
+	Nanoseconds left(uid_t user, Nanoseconds now) const {
+		const Nanoseconds has = account_of(user).at(now);
+		return has < least ? 0 : has;
 	}
-	// A process of the user has answered.
-	void forget(uid_t user) {
-		std::erase_if(users_, [=](const Silence& silence) { return silence.user == user; });
+	void spend(uid_t user, Nanoseconds waited, Nanoseconds now) {
+		const Nanoseconds had = account_of(user).at(now);
+		const Account spent{user, had - std::min(had, waited), now};
+		auto at = std::ranges::find(users_, user, &Account::user);
+		if (at == users_.end() && users_.size() < users_max) return users_.push_back(spent);
+		// The user who has most gains least when it is forgotten.
+		if (at == users_.end())
+			at = std::ranges::max_element(users_, {}, [now](const Account& account) { return account.at(now); });
+		*at = spent;
 	}
-	bool contains(uid_t user) const { return std::ranges::find(users_, user, &Silence::user) != users_.end(); }
 
 private:
-	struct Silence {
+	struct Account {
 		uid_t user;
-		Nanoseconds until;
-		Nanoseconds next;  // when a patient caller may wait briefly again
+		Nanoseconds had, then;
+		Nanoseconds at(Nanoseconds now) const { return std::min(had + (now - std::min(now, then)) / 10, full); }
 	};
-	std::vector<Silence> users_;  // the oldest first
+	Account account_of(uid_t user) const {
+		const auto at = std::ranges::find(users_, user, &Account::user);
+		return at == users_.end() ? Account{user, full, 0} : *at;
+	}
+
+	std::vector<Account> users_;
 };
 
 }  // namespace verbena::engine

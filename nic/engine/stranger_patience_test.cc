@@ -1,52 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nic/engine/silent_strangers.h"
+#include "nic/engine/stranger_patience.h"
 
 #include <gtest/gtest.h>
 
 namespace verbena::engine {
 namespace {
 
-constexpr Nanoseconds s = 1'000'000'000;
+constexpr Nanoseconds s = 1'000'000'000, ms = 1'000'000;
 constexpr uid_t alice = 1001, bob = 1002;
 
-TEST(SilentStrangers, AreWaitedForBrieflyAndRarelyAfterTheFirstTime) {
-	SilentStrangers silent;
-	EXPECT_EQ(silent.begin(alice, true, 1 * s), SilentStrangers::patience);
-	EXPECT_EQ(silent.begin(alice, true, 3 * s), 0);
-	EXPECT_EQ(silent.begin(alice, true, 4 * s), SilentStrangers::brief_patience);
-	EXPECT_EQ(silent.begin(alice, true, 4 * s + 1), 0);
-	EXPECT_EQ(silent.begin(alice, true, 5 * s), SilentStrangers::brief_patience);
-	EXPECT_EQ(silent.begin(bob, true, 5 * s), SilentStrangers::patience);
+TEST(StrangerPatience, IsSpentAndComesBackAsATenthOfTheTime) {
+	StrangerPatience patience;
+	EXPECT_EQ(patience.left(alice, 0), StrangerPatience::full);
+	patience.spend(alice, 500 * ms, 1 * s);
+	EXPECT_EQ(patience.left(alice, 1 * s), 1500 * ms);
+	EXPECT_EQ(patience.left(alice, 3 * s), 1700 * ms);
+	EXPECT_EQ(patience.left(alice, 60 * s), StrangerPatience::full);
+	patience.spend(alice, 5 * s, 60 * s);
+	EXPECT_EQ(patience.left(alice, 61 * s - 1), 0) << "less than the least";
+	EXPECT_EQ(patience.left(alice, 61 * s), StrangerPatience::least);
+	EXPECT_EQ(patience.left(bob, 61 * s), StrangerPatience::full);
 }
 
-// However it connects, a silent stranger takes about a tenth of the time.
-TEST(SilentStrangers, TakeATenthOfTheTime) {
-	SilentStrangers silent;
-	Nanoseconds waited = 0;
-	for (Nanoseconds now = 0; now < 1000 * s;) {
-		const Nanoseconds patience = silent.begin(alice, true, now);
-		waited += patience;
-		now += patience + 1'000'000;
+// One that answers each time, but late, takes no more than one that never does.
+TEST(StrangerPatience, ATenthOfTheTimeIsTakenHoweverLateTheAnswersAre) {
+	for (const Nanoseconds answer : {1 * ms, 50 * ms, 99 * ms, 500 * ms, 1900 * ms, 10 * s}) {
+		StrangerPatience patience;
+		Nanoseconds waited = 0;
+		for (Nanoseconds now = 0; now < 100 * s;) {
+			const Nanoseconds wait = std::min(patience.left(alice, now), answer);
+			waited += wait;
+			now += wait + ms / 10;
+			patience.spend(alice, wait, now);
+		}
+		EXPECT_LT(waited, 13 * s) << answer;
 	}
-	EXPECT_LT(waited, 105 * s);
 }
 
-TEST(SilentStrangers, AreNotWaitedForByThoseWhoAreNotPatient) {
-	SilentStrangers silent;
-	EXPECT_EQ(silent.begin(alice, false, 1 * s), SilentStrangers::patience);
-	EXPECT_EQ(silent.begin(alice, false, 10 * s), 0);
-	EXPECT_EQ(silent.begin(alice, false, 1 * s + SilentStrangers::remembered), SilentStrangers::patience);
+TEST(StrangerPatience, AMomentOfManyAnswersCostsNoneOfThem) {
+	StrangerPatience patience;
+	for (int i = 0; i < 50; ++i) {
+		EXPECT_GE(patience.left(alice, i * ms), 1 * s);
+		patience.spend(alice, 20 * ms, i * ms);
+	}
 }
 
-TEST(SilentStrangers, AreForgottenWithAnAnswerAndWhenTheyAreTooMany) {
-	SilentStrangers silent;
-	silent.begin(alice, true, 1 * s);
-	silent.forget(alice);
-	EXPECT_FALSE(silent.contains(alice));
-	silent.begin(alice, true, 1 * s);
-	for (uid_t other = 5000; other < 5000 + SilentStrangers::users_max; ++other) silent.begin(other, true, 2 * s);
-	EXPECT_FALSE(silent.contains(alice));
-	EXPECT_TRUE(silent.contains(5000));
+TEST(StrangerPatience, TheUserWithTheMostIsForgottenForAnother) {
+	StrangerPatience patience;
+	patience.spend(alice, 1 * s, 0);
+	for (uid_t user = 5000; user < 5000 + StrangerPatience::users_max; ++user) patience.spend(user, 2 * s, 0);
+	EXPECT_EQ(patience.left(alice, 0), StrangerPatience::full);
+	EXPECT_EQ(patience.left(5000, 0), 0);
 }
 
 }  // namespace

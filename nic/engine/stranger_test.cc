@@ -34,6 +34,11 @@ protected:
 		EXPECT_TRUE(becomes_readable(gate));
 		return PendingPeer::accept(gate, bob.identity(), as_another);
 	}
+	// The error of Alice's connection to Bob, 0 if it is made.
+	int connect(std::chrono::milliseconds timeout, StrangerPatience& patience) {
+		const auto made = connect_to(alice.identity(), as_another, Place::block(bobs.block), timeout, &patience);
+		return made ? 0 : made.error();
+	}
 	// Alice finds Bob at his public name alone, and each takes the other for a stranger.
 	void link() {
 		std::thread bobs_engine([this] {
@@ -90,22 +95,19 @@ TEST_F(Strangers, MayNotSendADoorbellBecauseTheyCouldMakeItBlock) {
 
 // One that left a greeting unanswered for each of its blocks held up all new links.
 TEST_F(Strangers, WhoAreSilentAreNotAskedAgainForAWhile) {
-	SilentStrangers silent;
-	const auto connect = [&](std::chrono::milliseconds timeout, bool patient) {
-		return connect_to(alice.identity(), as_another, Place::block(bobs.block), timeout, {&silent, patient}).error();
-	};
-	EXPECT_EQ(connect(20ms, true), ETIMEDOUT);  // Bob's engine does not run
-	EXPECT_TRUE(silent.contains(geteuid()));
+	StrangerPatience patience;
+	const Nanoseconds begun = monotonic_now();
+	EXPECT_EQ(connect(20ms, patience), ETIMEDOUT);  // Bob's engine does not run
+	EXPECT_LT(patience.left(geteuid(), begun), StrangerPatience::full - 15'000'000);
 	ASSERT_TRUE(accept());
+	patience.spend(geteuid(), StrangerPatience::full, monotonic_now());
 	const auto start = std::chrono::steady_clock::now();
-	EXPECT_EQ(connect(10s, false), ETIMEDOUT);
-	EXPECT_EQ(connect(10s, true), ETIMEDOUT);
+	EXPECT_EQ(connect(10s, patience), ETIMEDOUT);
 	EXPECT_LT(std::chrono::steady_clock::now() - start, 2s);  // the patience with one that is asked
 }
 
 // A server that connected to each of them waited 2 s each time, and its other clients with it.
 TEST_F(Strangers, WhoKeepTheirQueueFullAreNotWaitedForAgain) {
-	SilentStrangers silent;
 	std::vector<Descriptor> held;
 	const SocketName name = public_name(Place::block(bobs.block));
 	for (;;) {
@@ -114,20 +116,20 @@ TEST_F(Strangers, WhoKeepTheirQueueFullAreNotWaitedForAgain) {
 		if (::connect(caller.get(), name.get(), name.length) != 0) break;
 		held.push_back(std::move(caller));
 	}
-	const auto connect = [&](std::chrono::milliseconds timeout) {
-		return connect_to(alice.identity(), as_another, Place::block(bobs.block), timeout, {&silent, true}).error();
-	};
-	EXPECT_EQ(connect(20ms), ETIMEDOUT);
-	EXPECT_TRUE(silent.contains(geteuid()));
+	StrangerPatience patience;
+	const Nanoseconds begun = monotonic_now();
+	EXPECT_EQ(connect(20ms, patience), ETIMEDOUT);
+	EXPECT_LT(patience.left(geteuid(), begun), StrangerPatience::full - 15'000'000);
+	patience.spend(geteuid(), StrangerPatience::full, monotonic_now());
 	const auto start = std::chrono::steady_clock::now();
-	EXPECT_EQ(connect(10s), ETIMEDOUT);
+	EXPECT_EQ(connect(10s, patience), ETIMEDOUT);
 	EXPECT_LT(std::chrono::steady_clock::now() - start, 2s);
 }
 
+// A user that was silent is asked again after a while.
 TEST_F(Strangers, WhoWereSilentAreHeardOnceTheyAnswer) {
-	SilentStrangers silent;
-	Nanoseconds long_ago = monotonic_now() - SilentStrangers::patience - SilentStrangers::pause;
-	EXPECT_EQ(silent.begin(geteuid(), true, long_ago), SilentStrangers::patience);
+	StrangerPatience patience;
+	patience.spend(geteuid(), StrangerPatience::full, monotonic_now() - 15'000'000'000);
 	std::thread bobs_engine([this] {
 		for (;;) {  // until the one who waits for an answer
 			auto pending = accept();
@@ -135,9 +137,8 @@ TEST_F(Strangers, WhoWereSilentAreHeardOnceTheyAnswer) {
 			if (pending->on_readable(never_linked) == Step::done) return;
 		}
 	});
-	EXPECT_TRUE(connect_to(alice.identity(), as_another, Place::block(bobs.block), 10s, {&silent, true}));
+	EXPECT_EQ(connect(10s, patience), 0);
 	bobs_engine.join();
-	EXPECT_FALSE(silent.contains(geteuid()));
 }
 
 TEST_F(Strangers, WhoseUserHasItsShareOfLinksAreClosed) {
