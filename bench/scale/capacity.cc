@@ -46,7 +46,8 @@ std::optional<ClientKind> kind_of(const bench::Json& row) {
 		const auto number = bench::number_of(row, column);
 		return number && number->value > 0;
 	};
-	if (!is("system", "verbena") || !is("without", "") || some("rate") || some("stalled") || is("connect", "rdmacm"))
+	if (!is("system", "verbena") || !is("without", "") || some("rate") || some("stalled") ||
+		bench::word_of(row, "connect").starts_with(name_of(ConnectBy::rdmacm)))
 		return {};
 	const bool threads = is("engine", name_of(Engine::threads)), clear = is("connect", "clear");
 	if (is("transport", name_of(Transport::tcp))) {

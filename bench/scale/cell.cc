@@ -25,10 +25,14 @@ Cell cell_of(const SwarmOptions& swarm, Engine engine, std::uint32_t stalled, bo
 }
 
 bench::Json columns_of(const Cell& cell) {
+	const bool by_rdmacm = cell.connect_by == ConnectBy::rdmacm;
 	return {{"clients", cell.clients}, {"system", "verbena"}, {"transport", name_of(cell.transport)},
-		{"connect", cell.in_clear ? "clear" : name_of(cell.connect_by)}, {"engine", name_of(cell.engine)},
-		{"rate", cell.rate}, {"size", cell.message_bytes}, {"window", cell.window}, {"shared_qps", cell.queue_pairs},
-		{"without", name_of(cell.without)}, {"stalled", cell.stalled},
+		{"connect",
+			!cell.in_clear  ? name_of(cell.connect_by)
+				: by_rdmacm ? "rdmacm-clear"
+							: "clear"},
+		{"engine", name_of(cell.engine)}, {"rate", cell.rate}, {"size", cell.message_bytes}, {"window", cell.window},
+		{"shared_qps", cell.queue_pairs}, {"without", name_of(cell.without)}, {"stalled", cell.stalled},
 		{"server", cell.own_server ? "own" : "elsewhere"}, {"messages", cell.messages}, {"think_ms", cell.think_ms},
 		{"stagger_ms", cell.stagger_ms}, {"handshakes", cell.handshakes}, {"warmup_s", cell.warmup_s},
 		{"seconds", cell.seconds}};

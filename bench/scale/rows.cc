@@ -106,8 +106,9 @@ std::string title(const Json& row) {
 	if (const std::string engine = word_of(row, "engine"); !engine.empty() && engine != "epoll") text = engine + ": ";
 	text += word_of(row, "clients") + " clients";
 	if (const std::string transport = word_of(row, "transport"); !transport.empty()) text += " over " + transport;
-	if (const std::string connect = word_of(row, "connect"); connect == "rdmacm") text += " by rdma_cm";
-	else if (connect == "clear" && word_of(row, "system") != "redis") text += " in clear";
+	const std::string connect = word_of(row, "connect");
+	if (connect.starts_with("rdmacm")) text += " by rdma_cm";
+	if (connect.ends_with("clear") && word_of(row, "system") != "redis") text += " in clear";
 	const auto some = [&](const char* column) {
 		const auto number = bench::number_of(row, column);
 		return number && number->value > 0 ? number->value : 0;

@@ -160,14 +160,15 @@ void examine_words(const Json& row, Findings& findings) {
 			if (!bench::has_value(row, column)) findings.invalid(fmt::format("there is no {}", column));
 	bench::examine_word(row, "system", {"verbena", "redis"}, findings);
 	bench::examine_word(row, "transport", {"rdma", "tcp"}, findings);
-	bench::examine_word(row, "connect", {"tls-psn", "rdmacm", "clear"}, findings);
+	bench::examine_word(row, "connect", {"tls-psn", "rdmacm", "clear", "rdmacm-clear"}, findings);
 	if (!redis) bench::examine_word(row, "engine", {"epoll", "uring", "threads"}, findings);
 	bench::examine_word(row, "without", {"coalescing", "pooling", "batched polling"}, findings);
 	bench::examine_word(row, "server", {"own", "elsewhere"}, findings);
 	if (const auto clients = number_of(row, "clients"); !clients || clients->value < 1)
 		findings.invalid("clients is not 1 or more");
 	const bool tcp = word_of(row, "transport") == name_of(Transport::tcp);
-	if (tcp && word_of(row, "connect") == name_of(ConnectBy::rdmacm)) findings.invalid(std::string(tcp_by_rdmacm));
+	if (tcp && word_of(row, "connect").starts_with(name_of(ConnectBy::rdmacm)))
+		findings.invalid(std::string(tcp_by_rdmacm));
 	if (redis && (!tcp || word_of(row, "connect") != "clear" || bench::has_value(row, "engine")))
 		findings.invalid("redis has TCP connections in clear, and none of our engines");
 	const auto shared = number_of(row, "shared_qps");

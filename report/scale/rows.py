@@ -48,7 +48,11 @@ class Row(tables.Row):
         """The condition that makes this row special, such as no TLS; empty for a plain row."""
         left_out = f"without {self.words['without']}" if self.words["without"] else ""
         stalled = f"with {self.values['stalled']:.0f} stalled callers" if self.get("stalled") else ""
-        joined = {"clear": "in clear", "rdmacm": "connected by rdma_cm"}.get(self.words["connect"], "")
+        joined = {
+            "clear": "in clear",
+            "rdmacm": "connected by rdma_cm",
+            "rdmacm-clear": "connected by rdma_cm in clear",
+        }.get(self.words["connect"], "")
         asked = "by io_uring" if self.engine == "uring" else ""
         return ", ".join(filter(None, [joined, left_out, stalled, asked]))
 
