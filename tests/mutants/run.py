@@ -9,7 +9,8 @@ Those that change nothing that a test can see are listed in survivors.txt, each 
 
 The mutants of a run are a sample: those whose hash is lowest. So it is the same in every run with
 the same --seed, and changes little when the code does. Results are kept in build-mutants/results,
-and a second run goes on where the first one stopped.
+and a second run goes on where the first one stopped. A change of a room makes its results void,
+except those of mutants that were killed, with --keep-killed: for the time in which tests are added.
 
 Exit status: 0 if at least 95 % of the mutants were killed, without those of survivors.txt; 1 if
 fewer were; 2 if a test fails without any change.
@@ -192,6 +193,23 @@ def copy_if_changed(source: Path, target: Path) -> None:
     shutil.copy(source, target)
 
 
+def files_below(folder: Path) -> set[Path]:
+    return {(Path(each) / name).relative_to(folder) for each, _, names in os.walk(folder) for name in names}
+
+
+def put_back(kept: Path, build: Path) -> None:
+    """Give a build folder the files of a copy, with their times: nothing is compiled again."""
+    originals = files_below(kept)
+    for name in files_below(build) - originals:
+        (build / name).unlink()
+    for name in originals:
+        if not os.path.lexists(build / name) or (build / name).lstat().st_mtime_ns != (kept / name).lstat().st_mtime_ns:
+            # A program of a mutant that was killed may still run, and cannot be written then.
+            part = build / f"{name}.part"
+            shutil.copy2(kept / name, part, follow_symlinks=False)
+            part.replace(build / name)
+
+
 def start(command: list[str], limit_s: float, **variables: str) -> subprocess.Popen[bytes]:
     """Start a command in the tree. A mutant may ask for all memory, or not end."""
     return subprocess.Popen(
@@ -227,6 +245,7 @@ class Tree:
 
     def __init__(self, rooms: Iterable[str]) -> None:
         self._build = TREE / "build"
+        self._kept = FOLDER / "built"
         self._limits: dict[str, float] = {}
         self._commands: dict[str, str] = {}  # by source
         self._rooms = list(rooms)
@@ -253,6 +272,8 @@ class Tree:
             if not self._passes(test, 600):
                 return f"'{test}' fails without any change"
             self._limits[test] = 10 + 5 * (time.monotonic() - began)
+        shutil.rmtree(self._kept, ignore_errors=True)
+        shutil.copytree(self._build, self._kept, symlinks=True)
         return None
 
     def _make(self, targets: list[str], limit_s: float) -> bool:
@@ -282,14 +303,10 @@ class Tree:
         lines = original.split("\n")
         lines[mutant.line - 1] = mutant.new
         path.write_text("\n".join(lines))
-        if not self._compiles(mutant.file):
-            path.write_text(original)
-            # With its time, or all files that include it would be compiled again.
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-            return "not built"
-        room = room_of(mutant.file)
         try:
-            for test in tests_of(room):
+            if not self._compiles(mutant.file):
+                return "not built"
+            for test in tests_of(room_of(mutant.file)):
                 # The programs of the short runs take long to build, and most mutants need none.
                 if not self._make(targets_of([test]), 900):
                     return "not built"
@@ -298,18 +315,25 @@ class Tree:
             return "survived"
         finally:
             path.write_text(original)
+            # With their times, or all files that include this one would be compiled again.
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+            put_back(self._kept, self._build)
 
 
 class Results:
     """The result of each mutant, on the disk after each one."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, keep_killed: bool = False) -> None:
         self._path = path
+        self._keep_killed = keep_killed
         self._of = json.loads(path.read_text()) if path.exists() else {}
 
     def get(self, mutant: Mutant, state: str) -> str | None:
         kept = self._of.get(mutant.key())
-        return kept["result"] if kept and kept["state"] == state else None
+        if not kept:
+            return None
+        still_true = kept["state"] == state or (self._keep_killed and kept["result"] != "survived")
+        return kept["result"] if still_true else None
 
     def put(self, mutant: Mutant, state: str, result: str) -> None:
         self._of[mutant.key()] = {"result": result, "state": state, "mutant": str(mutant)}
@@ -366,6 +390,9 @@ def main() -> int:
     parser.add_argument("--file", help="only mutants of files whose path has this in it")
     parser.add_argument("--count", type=int, default=200, help="mutants that are tested; 0: all (default 200)")
     parser.add_argument("--seed", default="1", help="another seed is another sample")
+    parser.add_argument(
+        "--keep-killed", action="store_true", help="believe that what was killed would be, though its room has changed"
+    )
     parser.add_argument("--list", action="store_true", help="print the sample and end")
     options = parser.parse_args()
     rooms = options.room or list(ROOMS)
@@ -388,7 +415,7 @@ def main() -> int:
         print("\n".join(str(mutant) for mutant in ordered[: 2 * count]))
         return 0
 
-    results = Results(FOLDER / "results.json")
+    results = Results(FOLDER / "results.json", options.keep_killed)
     tree = Tree(rooms)
     states = {room: state_of(room, ROOT) for room in rooms}
     judged: list[tuple[Mutant, str]] = []

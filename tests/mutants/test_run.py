@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runner of mutants: which changes it makes, which it counts, and how it judges a run."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -89,7 +91,29 @@ def test_a_change_of_the_room_makes_results_void(tmp_path: Path) -> None:
     results.put(mutant, before, "killed")
     assert run.Results(tmp_path / "results.json").get(mutant, before) == "killed"
     source.write_text("int b;\n")
-    assert run.Results(tmp_path / "results.json").get(mutant, run.state_of("room", tmp_path)) is None
+    after = run.state_of("room", tmp_path)
+    assert run.Results(tmp_path / "results.json").get(mutant, after) is None
+    assert run.Results(tmp_path / "results.json", keep_killed=True).get(mutant, after) == "killed"
+    results.put(mutant, before, "survived")
+    assert run.Results(tmp_path / "results.json", keep_killed=True).get(mutant, after) is None
+
+
+def test_a_build_folder_is_put_back_with_its_times(tmp_path: Path) -> None:
+    build, kept = tmp_path / "build", tmp_path / "kept"
+    (build / "folder").mkdir(parents=True)
+    same, changed, removed, new = (build / "folder" / f"{name}.o" for name in ("same", "changed", "removed", "new"))
+    for each in (same, changed, removed):
+        each.write_text("before")
+        os.utime(each, ns=(1, 1))
+    (build / "link").symlink_to("folder/same.o")
+    shutil.copytree(build, kept, symlinks=True)
+    changed.write_text("after")
+    removed.unlink()
+    new.write_text("after")
+    run.put_back(kept, build)
+    assert changed.read_text() == "before" and removed.exists() and not new.exists()
+    assert same.stat().st_mtime_ns == changed.stat().st_mtime_ns == 1
+    assert (build / "link").is_symlink()
 
 
 def test_a_command_that_fails_or_does_not_end_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
