@@ -11,15 +11,13 @@
 #include "bench/judge/judge.h"
 #include "bench/sweep/interruption.h"
 #include "bench/sweep/progress_line.h"
+#include "bench/sweep/write_pace.h"
 #include "bench/table/file.h"
 #include "bench/table/table.h"
 
 namespace verbena::bench {
 namespace {
 
-constexpr Nanoseconds between_writes = 1'000'000'000;
-// A large table takes long to judge and to write. At most this part of a sweep's time is spent so.
-constexpr Nanoseconds write_part = 20;
 // A trial is measured at most this many times as often as asked for.
 constexpr std::uint32_t times_most = 2;
 
@@ -122,13 +120,13 @@ private:
 
 	void write_now_and_then() {
 		const Nanoseconds now = monotonic_now();
-		if (now < next_write_ || wanted() == 0) return;
+		if (!pace_.is_due(now) || wanted() == 0) return;
 		make_table(wanted());
 		if (auto done = files_.write_so_far(end_.table); !done) {
 			end_.error = done.error();
 			is_over_ = true;
 		}
-		next_write_ = monotonic_now() + std::max(between_writes, (monotonic_now() - now) * (write_part - 1));
+		pace_.wrote(now, monotonic_now());
 	}
 
 	double distance_ns() const {
@@ -179,7 +177,7 @@ private:
 	const SweepOptions& options_;
 	OutputFiles& files_;
 	std::vector<Planned>& plans_;
-	Nanoseconds next_write_ = monotonic_now() + between_writes;
+	WritePace pace_{monotonic_now()};
 	std::size_t goal_ = options_.repetitions;  // repetitions of each trial, apart or not
 	bool is_over_ = false;  // interrupted, the far end lost, or a file not written
 	SweepEnd end_;
