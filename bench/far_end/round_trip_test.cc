@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/far_end/round_trip.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +29,17 @@ TEST(RoundTrip, WithoutAnAnswerThereIsNoFigure) {
 	RoundTrip page = RoundTrip::create();
 	page.reset();
 	EXPECT_FALSE(page.ask());
+}
+
+TEST(RoundTrip, ClosesItsDescriptorOnce) {
+	int fd = -1;
+	{
+		RoundTrip page = RoundTrip::create();
+		fd = page.fd();
+		const RoundTrip moved = std::move(page);
+		EXPECT_GE(fcntl(fd, F_GETFD), 0);
+	}
+	EXPECT_EQ(fcntl(fd, F_GETFD), -1);
 }
 
 TEST(RoundTrip, ClassesAreByDistance) {

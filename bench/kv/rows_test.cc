@@ -71,6 +71,14 @@ TEST(KvRow, HasBothUnitsAndItsOperations) {
 	EXPECT_EQ(judged(row).validity, bench::Validity::valid);
 }
 
+TEST(KvRow, HasTheCopiesOfOneProcessorIfTheyWereMeasured) {
+	const Cell cell;
+	Repetition run = good_run(cell);
+	EXPECT_FALSE(json_of(cell, "", run).contains("bytes_copied_per_second"));
+	run.bytes_copied_per_second = 1;
+	EXPECT_EQ(json_of(cell, "", run).at("bytes_copied_per_second"), 1.0);
+}
+
 TEST(KvRow, NamesTheFormOnlyWhereAValueCanGoByRendezvous) {
 	const auto form = [](const Cell& cell) { return row_of(cell, bench::Json::array())["form"].get<std::string>(); };
 	for (const Proto proto : {Proto::rndv, Proto::automatic}) {

@@ -21,6 +21,14 @@ TEST(FanIn, BothTransportsHaveTheSameReceives) {
 	EXPECT_EQ(fan_in_shape_of(many, {}, {})->receive_depth, fan_in_shape_of(datagrams, {}, {})->receive_depth);
 }
 
+TEST(FanIn, EachQueuePairHasItsTurnSoRequestsAreNoLists) {
+	const auto shape = fan_in_shape_of(many, {.post_list = 8}, {});
+	ASSERT_TRUE(shape);
+	EXPECT_EQ(shape->post_list, 1u);
+	EXPECT_EQ(shape->signal_every, 1u);
+	EXPECT_EQ(shape->credit_every, window_of_sender(many) / 4);
+}
+
 TEST(FanIn, TheWindowsOfSendersAndQueuePairsAreNoMoreThanTheCells) {
 	EXPECT_EQ(window_of_sender(many), 16u);
 	EXPECT_EQ(window_of_queue_pair(many), 1u);

@@ -249,6 +249,20 @@ TEST(Row, AReceiverWhoseClockJumpedIsSuspect) {
 		std::string::npos);
 }
 
+TEST(Row, TheReceiverOfALocalWindowMayTakeLongerExceptWithRdmaWrite) {
+	Cell local = cell;
+	local.mode = Mode::rc;
+	local.window_mode = WindowMode::local;
+	auto slow = measured(1.0);
+	slow.delivery.counted_ns += 3'000'000'000;
+	const auto says_so = [&] {
+		return judged(row_with(local, {slow})).reason.find("the receiver took 3001 ms") != std::string::npos;
+	};
+	EXPECT_FALSE(says_so());
+	local.op = Op::write;
+	EXPECT_TRUE(says_so());
+}
+
 // A forger who changes the sender's time of each repetition leaves the latency.
 TEST(Row, ARateAboveWindowAndLatencyIsInvalid) {
 	auto slow = measured(1.0);
@@ -384,6 +398,10 @@ TEST(Row, TheMtuIsOneOfInfiniBandsAndThatOfTheEnvironment) {
 	Json row = good();
 	row["mtu"] = 16384;
 	EXPECT_EQ(judged(row).reason, "InfiniBand has no MTU of 16384 B");
+	for (const int mtu : {256, 512, 1024, 2048, 4096}) {
+		row["mtu"] = mtu;
+		EXPECT_EQ(judged(row).reason.find("InfiniBand"), std::string::npos) << mtu;
+	}
 	row["mtu"] = 512;
 	EXPECT_NE(judged(row).reason.find("larger than the MTU of 512 B"), std::string::npos);
 	EXPECT_NE(judged(good(), {{"mtu", "1024"}}).reason.find("the environment says 1024"), std::string::npos);

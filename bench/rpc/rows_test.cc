@@ -25,6 +25,13 @@ TEST(RpcRows, HaveThePublishedColumnsFirst) {
 	EXPECT_NE(text.find("\n4K,16,5.24288,100.0,100.0,160000.0,verbena,tcp,sink,"), text.npos) << text;
 }
 
+TEST(RpcRows, NameSendBuffersOnlyIfTheirNumberIsNotTheDefault) {
+	CellOptions cell;
+	EXPECT_TRUE(row_of(cell, Json::array())["send_buffers"].is_null());
+	cell.send_buffers = 16;
+	EXPECT_EQ(row_of(cell, Json::array())["send_buffers"], 16u);
+}
+
 TEST(RpcRows, SummarizeAllRepetitions) {
 	const CellOptions cell = over_rdma();
 	const Json row = row_with(cell, {run_of(cell, 160'000), run_of(cell, 80'000), run_of(cell, 100'000)});

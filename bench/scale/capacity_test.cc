@@ -45,6 +45,13 @@ TEST(Capacity, AClientIsMadeOfAQueuePairOrOfADescriptorAndATlsSession) {
 	EXPECT_EQ(describe_parts(std::span(kinds).first(2)), "");
 }
 
+TEST(Capacity, EachRepetitionHasACostOfATlsSession) {
+	const std::vector<Growth> kinds{{ClientKind::rdma, {9, 9, 9}, {0, 0, 0}},
+		{ClientKind::tcp_tls, {14, 16, 15}, {4, 4, 4}}, {ClientKind::tcp_clear, {4, 4, 4}, {4, 4, 4}}};
+	EXPECT_NE(describe_parts(kinds).find("a TLS session 11.00 KiB [10.00, 12.00]"), std::string::npos)
+		<< describe_parts(kinds);
+}
+
 TEST(Capacity, TheScarcestResourceBinds) {
 	const Resources resources{
 		.memory_bytes = 1u << 30, .descriptors = 20'000, .queue_pairs = 500'000, .threads = 30'000};

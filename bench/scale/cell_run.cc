@@ -160,7 +160,7 @@ private:
 	// echo: the first at the beginning of that time, the second a little before its end.
 	void sample_idle(bool finished) {
 		const Nanoseconds now = monotonic_now();
-		if (swarm_.hold == 0 || !finished || now > board().ended.load() + swarm_.hold * 9 / 10) return;
+		if (!finished || !is_idle_time(now, board().ended.load(), swarm_.hold)) return;
 		if (idle_from_.at == 0) idle_from_ = sample();
 		else if (now - std::max(idle_from_.at, idle_to_.at) > tell_interval) idle_to_ = sample();
 	}

@@ -27,6 +27,12 @@ struct Moment {
 	Nanoseconds since = 0;  // time since the start of the run
 };
 
+// Whether the server is idle at `now`: all clients are still connected for a while after the last
+// echo, at `ended`, if they hold their connections that long.
+constexpr bool is_idle_time(Nanoseconds now, Nanoseconds ended, Nanoseconds hold) {
+	return hold > 0 && now <= ended + hold * 9 / 10;
+}
+
 // Runs the cell once, and returns when all its processes have ended. `tell` gets the progress.
 std::expected<Outcome, std::string> run_cell(const RunOptions& options, const std::function<void(const Moment&)>& tell);
 

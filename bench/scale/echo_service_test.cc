@@ -3,10 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
+#include "bench/scale/service_fixture.h"
 #include "lib/channel/connect.h"
-#include "lib/channel/rc_fixture.h"
 
 namespace verbena::scale {
 namespace {
@@ -26,19 +24,10 @@ TEST(EchoService, AnswersWhatHasArrivedBeforeItEnds) {
 	constexpr int count = 40;
 	constexpr channel::RcOptions takes_all{.window = {.first = 64, .max = 64}, .units_max = 4096, .connections_max = 4};
 	constexpr channel::RcOptions takes_few{.window = {.first = 1, .max = 4}, .units_max = 4096, .connections_max = 4};
-	const lib::DeviceRequest wish = channel::testing_tools::test_device();
-	EchoService service({.where = async::resolve("127.0.0.1", 0).value(),
-		.protection = channel::ClearText{},
-		.wish = wish,
-		.rc = takes_all,
-		.acceptor = {.protection = channel::ClearText{}},
-		.quiet = true,
-		.rdmacm = false});
-	ASSERT_TRUE(service.start().has_value());
-	std::jthread running([&] { service.run(); });
+	testing_tools::RunningService service(takes_all);
 
 	async::Loop loop;
-	const auto transport = channel::RcTransport::open(loop, wish, takes_few).value();
+	const auto transport = channel::RcTransport::open(loop, channel::testing_tools::test_device(), takes_few).value();
 	std::unique_ptr<channel::RcChannel> client;
 	int sent = 0;
 	channel::ConnectOptions to{.protection = channel::ClearText{}, .host = "127.0.0.1", .port = service.port()};
@@ -65,7 +54,6 @@ TEST(EchoService, AnswersWhatHasArrivedBeforeItEnds) {
 	}(*client, echoes));
 	EXPECT_EQ(echoes, count);
 	EXPECT_EQ(client->reason(), "");
-	running.join();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/scale/process_plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace verbena::scale {
@@ -20,6 +21,17 @@ TEST(PlanProcesses, LogicalClientsNeedNoDescriptorsButAQueuePairInEachProcess) {
 
 TEST(PlanProcesses, FewDescriptorsMeanMoreProcesses) {
 	EXPECT_EQ(plan_processes({.transport = Transport::tcp, .clients = 2000}, 0, false, 1064), 2u);
+}
+
+TEST(PlanProcesses, AsManyProcessesAsWereAskedForMustHoldAllClients) {
+	const auto plan = [](std::uint32_t clients) {
+		return plan_processes({.transport = Transport::tcp, .clients = clients}, 2, false, 1000 + descriptors_aside);
+	};
+	EXPECT_EQ(plan(10), 2u);
+	EXPECT_EQ(plan(2000), 2u);
+	ASSERT_FALSE(plan(2001));
+	EXPECT_NE(
+		plan(2001).error().find(fmt::format("a client process needs {}", 1001 + descriptors_aside)), std::string::npos);
 }
 
 TEST(PlanProcesses, AShortageOfDescriptorsIsNamed) {

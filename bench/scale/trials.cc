@@ -65,10 +65,8 @@ public:
 
 	bench::Measured measure(const bench::ShowStep& show) override {
 		const auto trip = core_to_core_ns();
-		// Each run has source addresses of its own, so that sockets in TIME_WAIT of the run before
-		// it take no ports from this one.
 		static std::uint32_t runs = 0;
-		run_.swarm.first_address = runs++ % 1000 * 16;
+		run_.swarm.first_address = first_address_of(runs++);
 		auto run = run_cell(run_,
 			[&](const Moment& moment) { show(fmt::format("{} ({} connected)", moment.doing, moment.connected)); });
 		if (!run) return {.repetition = failed_repetition(cell_, run.error()), .failed = true};

@@ -32,6 +32,10 @@ struct Protections {
 	channel::Protection client, server;
 };
 
+// The first source address of the clients of a run (SwarmOptions::first_address). Each run has
+// addresses of its own, so that sockets in TIME_WAIT of the runs before it take no ports from it.
+constexpr std::uint32_t first_address_of(std::uint32_t run) { return run % 1000 * 16; }
+
 // Reports to the user that clients failed; such a row is measured, and suspect.
 using Report = std::function<void(const std::string& sentence)>;
 

@@ -101,6 +101,22 @@ TEST(ScaleTrials, TcpIsLeftOutOfRdmaCmIfItHasAnotherWayToConnect) {
 	EXPECT_EQ(bench::text_of(rows[0].at("reason")), tcp_by_rdmacm);
 }
 
+TEST(ScaleTrials, BothWaysToConnectAreMeasuredInClearTextToo) {
+	Cells cells = one_cell();
+	cells.connects = {ConnectBy::tls_psn, ConnectBy::rdmacm};
+	const auto rows = rows_of(cells);
+	EXPECT_THAT(column(rows, "connect"), ElementsAre("clear", "rdmacm-clear"));
+	EXPECT_THAT(experiment().title(rows[0]), testing::EndsWith("over rdma in clear"));
+	EXPECT_THAT(experiment().title(rows[1]), testing::EndsWith("over rdma by rdma_cm in clear"));
+}
+
+TEST(ScaleTrials, AThousandRunsHaveSourceAddressesOfTheirOwn) {
+	for (std::uint32_t run = 1; run < 1000; ++run)
+		ASSERT_GE(first_address_of(run), first_address_of(run - 1) + 16) << "of 10,000 clients each";
+	EXPECT_EQ(first_address_of(1000), 0u);
+	EXPECT_LT(first_address_of(999), 1u << 16) << "all are 127.0.x.x";
+}
+
 TEST(ScaleTrials, ACellThatCannotRunHasItsReason) {
 	Cells cells = one_cell();
 	cells.engines = {Engine::threads};

@@ -138,6 +138,9 @@ public:
 	const AcceptorCounters& counters() const { return counters_; }
 	// The number of handshakes that are under way.
 	std::size_t under_way() const { return handshakes_.size(); }
+	// The number of TCP clients whose set-up has not ended, and of clients by rdma_cm that wait for
+	// their handshake.
+	std::size_t accepted() const { return accepted_; }
 
 private:
 	struct Managed;
@@ -194,7 +197,7 @@ private:
 	AcceptorOptions options_;
 	Complain complain_;
 	AcceptorCounters counters_;
-	std::size_t accepted_ = 0;  // TCP clients whose set-up has not ended
+	std::size_t accepted_ = 0;
 	// TCP clients that have not sent their first message, those that have and wait for their
 	// handshake, and handshakes under way.
 	Admission callers_, queued_, handshakes_;

@@ -196,8 +196,10 @@ Task<std::string> prove_as_client(Channel& channel, const ProofKeys& keys, Nanos
 	co_return std::string();
 }
 
+Nanoseconds mean_pause_after(unsigned attempts) { return first_pause << std::min(attempts - 1, pause_doublings); }
+
 Task<bool> Attempts::another() {
-	const Nanoseconds step = first_pause << std::min(made_ - 1, pause_doublings);
+	const Nanoseconds step = mean_pause_after(made_);
 	const Nanoseconds pause = step / 2 + secure_random<std::uint32_t>() % step;
 	if (monotonic_now() + pause >= deadline_) co_return false;
 	++made_;

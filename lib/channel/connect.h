@@ -94,6 +94,9 @@ private:
 	Channel& channel_;
 };
 
+// The mean pause of a client after this number of attempts, from 1.
+Nanoseconds mean_pause_after(unsigned attempts);
+
 // The attempts of a client whose server has sent it away. The pauses between them are random, so
 // that clients that were sent away together do not come back together, and grow to about a second.
 class Attempts {

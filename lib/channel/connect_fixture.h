@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -82,7 +83,24 @@ public:
 		return count.get_future().get();
 	}
 
+	AcceptorCounters counters() {
+		return asked<AcceptorCounters>([](const Acceptor& acceptor) { return acceptor.counters(); });
+	}
+	// Clients whose set-up has begun, or waits to begin.
+	std::size_t clients() {
+		return asked<std::size_t>([](const Acceptor& acceptor) { return acceptor.accepted() + acceptor.under_way(); });
+	}
+	void stop_accepting() {
+		setup_.post([this] { acceptor_->stop(); });
+	}
+
 private:
+	// The answer of the acceptor, on its thread.
+	template <class T> T asked(const std::function<T(const Acceptor&)>& question) {
+		std::promise<T> answer;
+		setup_.post([&] { answer.set_value(question(*acceptor_)); });
+		return answer.get_future().get();
+	}
 	std::string address(std::uint16_t port) const { return address_of_device(*transport_, port); }
 
 	async::Loop setup_{{.spin = 0}}, io_{{.spin = 0}};
@@ -93,6 +111,33 @@ private:
 	std::deque<SetupReport> reports_;
 	std::thread threads_[2];
 };
+
+// Connections that have sent these bytes and do nothing more.
+class Stalled {
+public:
+	Stalled(async::Loop& loop, const std::string& where, std::size_t count, const std::vector<std::byte>& sent)
+		: sockets_(count) {
+		loop.complete([](async::Loop& loop, async::Address to, std::vector<async::Socket>& sockets,
+						  const std::vector<std::byte>& sent) -> Task<void> {
+			for (async::Socket& each : sockets) {
+				each = (co_await async::connect(loop, to, never)).value();
+				EXPECT_TRUE(co_await async::write_all(*each, sent, never));
+			}
+		}(loop, async::resolve(where, 0).value(), sockets_, sent));
+	}
+
+private:
+	std::vector<async::Socket> sockets_;
+};
+
+// The first message of a client that begins TLS.
+inline std::vector<std::byte> client_hello(const Protection& protection) {
+	Handshake handshake = Handshake::client(
+		{.protection = protection, .host = "127.0.0.1", .started = monotonic_now()}, parameters_of(Role::client));
+	std::vector<std::byte> bytes(handshake.pending());
+	bytes.resize(handshake.take(bytes));
+	return bytes;
+}
 
 class Connect : public ::testing::Test {
 protected:

@@ -175,33 +175,6 @@ TEST_F(Connect, AFailureReportsItsKindBesidesItsSentence) {
 	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-// Connections that have sent these bytes and do nothing more.
-class Stalled {
-public:
-	Stalled(async::Loop& loop, const std::string& where, std::size_t count, const std::vector<std::byte>& sent)
-		: sockets_(count) {
-		loop.complete([](async::Loop& loop, async::Address to, std::vector<async::Socket>& sockets,
-						  const std::vector<std::byte>& sent) -> Task<void> {
-			for (async::Socket& each : sockets) {
-				each = (co_await async::connect(loop, to, never)).value();
-				EXPECT_TRUE(co_await async::write_all(*each, sent, never));
-			}
-		}(loop, async::resolve(where, 0).value(), sockets_, sent));
-	}
-
-private:
-	std::vector<async::Socket> sockets_;
-};
-
-// The first message of a client that begins TLS.
-std::vector<std::byte> client_hello(const Protection& protection) {
-	Handshake handshake = Handshake::client(
-		{.protection = protection, .host = "127.0.0.1", .started = monotonic_now()}, parameters_of(Role::client));
-	std::vector<std::byte> bytes(handshake.pending());
-	bytes.resize(handshake.take(bytes));
-	return bytes;
-}
-
 // 256 callers of one byte kept every other client out for 10 s and more.
 TEST_F(Connect, CallersOfOneByteDelayNoOther) {
 	Server server(made(make_server_protection(files_.server)), {.handshakes_max = 4});
@@ -221,6 +194,8 @@ TEST_F(Connect, HandshakesThatStallAreEvictedForOthers) {
 	EXPECT_EQ(refusal(std::move(options)), "it was accepted");
 	EXPECT_EQ(server.report(), "evicted");
 	EXPECT_EQ(server.report(), "none");
+	EXPECT_EQ(server.counters().evicted, 1u);
+	EXPECT_EQ(server.counters().agreed, 1u);
 }
 
 TEST_F(Connect, TheOldestSilentCallerMakesRoomForAnother) {
@@ -251,6 +226,12 @@ TEST_F(Connect, ClientsThatAreEvictedTryAgainUntilAllSucceed) {
 		++(outcome == "none" ? succeeded : evicted);
 	}
 	std::printf("%d clients were sent away\n", evicted);
+}
+
+TEST(Attempts, PausesDoubleUpToAboutASecond) {
+	EXPECT_EQ(mean_pause_after(1), 40'000'000u);
+	EXPECT_EQ(mean_pause_after(2), 80'000'000u);
+	for (const unsigned attempts : {6, 7, 100}) EXPECT_EQ(mean_pause_after(attempts), 1'280'000'000u) << attempts;
 }
 
 TEST_F(Connect, CallersThatStallInTheQueueMakeRoomForAnother) {

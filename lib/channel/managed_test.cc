@@ -188,6 +188,20 @@ TEST_F(Managed, AFullServerSaysSo) {
 	EXPECT_EQ(server.report(), "full");
 }
 
+TEST_F(Managed, AServerThatIsShuttingDownSaysSoToThoseThatWait) {
+	const Protection mine = client_of_the_user();
+	Server server(server_of_the_user(), {.handshakes_max = 1, .handshake_grace = 60'000'000'000});
+	const Stalled caller(loop_, server.where(), 1, client_hello(mine));
+	std::jthread stopping([&] {
+		// The caller, its handshake, and the client.
+		const Nanoseconds deadline = monotonic_now() + 5'000'000'000;
+		while (server.clients() < 3 && monotonic_now() < deadline) std::this_thread::yield();
+		server.stop_accepting();
+	});
+	const std::string why = attempt(to(server.where(), mine));
+	EXPECT_NE(why.find("this server is shutting down"), std::string::npos) << why;
+}
+
 TEST_F(Managed, AClientThatSaysNothingLosesItsQueuePairAtTheDeadline) {
 	Server server(ClearText{}, {.patience = little_patience});
 	Rude client(*events_, *transport_);

@@ -99,6 +99,19 @@ TEST_P(Ends, APeerThatSaysNothingBetweenMessagesIsNotLost) {
 	}(*from, *to));
 }
 
+TEST_P(Ends, BothMaySendMoreThanTheirBuffersHoldBeforeEitherReceives) {
+	const std::unique_ptr<TcpChannel> ends[] = {channel(0, {}), channel(1, {})};
+	const std::vector<std::byte> large(24 << 20, std::byte{3});
+	Channel::Sent sent[2] = {std::unexpected(Trouble::lost), std::unexpected(Trouble::lost)};
+	for (std::size_t i = 0; i < 2; ++i) loop_.spawn(send_and_note(*ends[i], large, sent[i]));
+	for (const auto& end : ends)
+		loop_.complete([](Channel& end, std::size_t size) -> Task<void> {
+			const auto message = co_await end.receive();
+			EXPECT_TRUE(message && message->bytes().size() == size) << end.reason();
+		}(*end, large.size()));
+	for (const auto& each : sent) EXPECT_TRUE(each.has_value());
+}
+
 // Writes all of `bytes` while the loop runs.
 Task<void> write_all(async::Descriptor& to, std::span<const std::byte> bytes, const Channel& until_end_of) {
 	while (!bytes.empty() && !until_end_of.closed()) {

@@ -117,6 +117,8 @@ TEST_F(IdentityFile, ThatIsASymbolicLinkAFolderOrNoIdentityIsRefused) {
 	folder.write("config/verbena/identity.pem", "hello");
 	chmod(file.c_str(), 0600);
 	EXPECT_THAT(refusal(), HasSubstr("is not a key and its certificate"));
+	folder.write("config/verbena/identity.pem", "h");
+	EXPECT_THAT(refusal(), HasSubstr("is not a key and its certificate"));
 }
 
 TEST_F(IdentityFile, WithTheKeyOfAnotherCertificateIsRefused) {

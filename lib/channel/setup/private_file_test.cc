@@ -100,6 +100,15 @@ TEST(KeyFile, OfRootMayBeReadByItsGroup) {
 	EXPECT_NE(refusal(key, 0600, 1234).find("belongs to user 1234"), std::string::npos);
 }
 
+TEST(KeyFile, OfRootIsGoodForAnOrdinaryUserWhoseGroupMayReadIt) {
+	if (geteuid() != 0) GTEST_SKIP() << "only root can make a file of root's";
+	const Folder folder;
+	const std::string key = folder.write("key", "secret");
+	EXPECT_EQ(chmod(key.c_str(), 0640), 0);
+	const OrdinaryUser user(folder);
+	EXPECT_EQ(read_secret_file(key), "secret");
+}
+
 TEST(KeyFile, ThatDoesNotExistIsNamed) {
 	const auto text = read_secret_file("/nowhere/key");
 	ASSERT_FALSE(text.has_value());
