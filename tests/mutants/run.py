@@ -246,6 +246,7 @@ class Tree:
     def __init__(self, rooms: Iterable[str]) -> None:
         self._build = TREE / "build"
         self._kept = FOLDER / "built"
+        self._has_mutant = FOLDER / "has-mutant"  # exists while the build folder may be a mutant's
         self._limits: dict[str, float] = {}
         self._commands: dict[str, str] = {}  # by source
         self._rooms = list(rooms)
@@ -256,6 +257,9 @@ class Tree:
         listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, check=True).stdout
         for name in filter(None, listed.decode().split("\0")):
             copy_if_changed(ROOT / name, TREE / name)
+        if self._has_mutant.exists():
+            put_back(self._kept, self._build)
+            self._has_mutant.unlink()
         # Again in each run, because there may be new files.
         options = ["-DCMAKE_UNITY_BUILD=OFF", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG"]
         command = ["cmake", "--log-level=WARNING", "--preset", "release", *options]
@@ -302,6 +306,7 @@ class Tree:
         original, times = path.read_text(), path.stat()
         lines = original.split("\n")
         lines[mutant.line - 1] = mutant.new
+        self._has_mutant.touch()
         path.write_text("\n".join(lines))
         try:
             if not self._compiles(mutant.file):
@@ -318,6 +323,7 @@ class Tree:
             # With their times, or all files that include this one would be compiled again.
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
             put_back(self._kept, self._build)
+            self._has_mutant.unlink()
 
 
 class Results:

@@ -31,9 +31,14 @@ TEST(TrustChoice, ThreeOptionsOrThreeVariablesMakeAnAuthority) {
 }
 
 TEST(TrustChoice, AnOptionComesBeforeItsVariable) {
-	const auto trust = choose_trust({.ca = "mine"}, {.ca = "ca", .certificate = "cert", .key = "key"});
+	const TrustEnvironment variables{.ca = "ca", .certificate = "cert", .key = "key"};
+	const auto trust = choose_trust({.ca = "mine"}, variables);
 	ASSERT_TRUE(trust);
 	EXPECT_EQ(trust->ca, "mine");
+	const auto other = choose_trust({.certificate = "my cert", .key = "my key"}, variables);
+	ASSERT_TRUE(other);
+	EXPECT_EQ(other->certificate, "my cert");
+	EXPECT_EQ(other->key, "my key");
 }
 
 TEST(TrustChoice, AnAuthorityThatIsIncompleteIsRefusedAndNotIgnored) {
