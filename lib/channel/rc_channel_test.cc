@@ -337,9 +337,9 @@ TEST(RcChannelEnd, ForAFrameThatBreaksTheProtocolLeavesAsManyCreditsAsBuffers) {
 	RcTransport& server = transports[1];
 	for (int round = 0; round < 10; ++round) {
 		auto [hostile, channel] = transports.connect();
-		post_raw(*hostile, std::vector<std::vector<std::byte>>(2, frame_of({.kind = FrameKind::credit, .limit = 1})));
+		post_raw(*hostile, {std::vector<std::byte>(1)});
 		loop.complete(until(loop, [&] { return channel->closed(); }));
-		EXPECT_NE(channel->reason().find("breaks the protocol"), std::string::npos) << channel->reason();
+		EXPECT_NE(channel->reason().find("a frame without a header"), std::string::npos) << channel->reason();
 	}
 	loop.complete(until(loop, [&] { return server.draining() == 0; }));
 	EXPECT_EQ(server.pinned_bytes(), server.credits_free() * server.options().unit_bytes);
