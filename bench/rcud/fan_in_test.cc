@@ -58,6 +58,10 @@ TEST(FanIn, BuffersThatDoNotFitIntoMemoryAreNotApplicable) {
 	large.qps = 8192;
 	large.msg = 1u << 20;
 	EXPECT_EQ(refusal(large), "the buffers of 8192 queue pairs need 8 GiB, more than 4");
+	large.msg = 512u << 10;
+	EXPECT_EQ(refusal(large), "");
+	large.msg += 1;  // another cache line
+	EXPECT_NE(refusal(large), "");
 }
 
 TEST(FanIn, AServerRefusesNumbersThatContradictEachOther) {

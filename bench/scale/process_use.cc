@@ -22,20 +22,11 @@ std::uint64_t number_of(const std::string& line) {
 	return std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 10);
 }
 
-// User and system time, the 14th and 15th field of /proc/PID/stat, in clock ticks (proc(5)). The
-// second field is a name in brackets, which may contain spaces.
 double cpu_seconds_of(pid_t process) {
 	std::ifstream stat(fmt::format("/proc/{}/stat", process));
 	std::string line;
-	if (!std::getline(stat, line) || line.rfind(')') == line.npos) return 0;
-	const char* at = line.c_str() + line.rfind(')') + 1;
-	std::uint64_t ticks = 0;
-	for (int field = 3; field <= 15; ++field) {
-		while (*at == ' ') ++at;
-		if (field >= 14) ticks += std::strtoull(at, nullptr, 10);
-		while (*at != ' ' && *at != '\0') ++at;
-	}
-	return static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
+	std::getline(stat, line);
+	return cpu_seconds_in(line);
 }
 
 }  // namespace
@@ -48,6 +39,18 @@ ProcessUse& ProcessUse::operator+=(const ProcessUse& other) {
 	voluntary_switches += other.voluntary_switches;
 	involuntary_switches += other.involuntary_switches;
 	return *this;
+}
+
+double cpu_seconds_in(const std::string& stat) {
+	if (stat.rfind(')') == stat.npos) return 0;
+	const char* at = stat.c_str() + stat.rfind(')') + 1;
+	std::uint64_t ticks = 0;
+	for (int field = 3; field <= 15; ++field) {
+		while (*at == ' ') ++at;
+		if (field >= 14) ticks += std::strtoull(at, nullptr, 10);
+		while (*at != ' ' && *at != '\0') ++at;
+	}
+	return static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 std::uint64_t kernel_socket_bytes() {

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <string>
 
 namespace verbena::scale {
 
@@ -24,6 +25,10 @@ struct ProcessUse {
 // The kernel's memory for sockets and descriptors of the whole host, in bytes: their slabs, which
 // usually only root may read (else they are left out), and the buffers of TCP.
 std::uint64_t kernel_socket_bytes();
+
+// User and system time in the line of /proc/PID/stat: its 14th and 15th field, in clock ticks
+// (proc(5)). The second field is a name in brackets, which may contain spaces and brackets.
+double cpu_seconds_in(const std::string& stat);
 
 // All zeros if there is no such process.
 ProcessUse use_of_process(pid_t process);

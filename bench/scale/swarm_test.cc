@@ -28,6 +28,12 @@ struct OfOneClient {
 	PartRows part;
 };
 
+TEST(Swarm, ClientsStayConnectedAsLongAsTheyHoldTheirConnections) {
+	constexpr Nanoseconds hold = 100'000'000;
+	const OfOneClient one({.messages = 3, .think = 0, .hold = hold});
+	EXPECT_GE(monotonic_now(), one.board.ended + hold);
+}
+
 // At a rate that no client can keep up with, all messages are due at the beginning, and each waits
 // for all those before it.
 TEST(Swarm, ALateMessagesLatencyBeginsWhenItWasDue) {

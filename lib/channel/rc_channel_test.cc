@@ -299,6 +299,19 @@ TEST_F(RcChannels, ASecondCloseChangesNothing) {
 	EXPECT_EQ(transports_[1].counters().channels_lost, 0u);
 }
 
+TEST(RcTransportOptions, AWindowIsAtLeastOneFrameAndAtMostAReceiveQueue) {
+	async::Loop loop;
+	const auto window = [&](std::uint32_t first, std::uint32_t max) {
+		const RcOptions options{.window = {.first = first, .max = max}, .units_start = 16, .units_max = 4096};
+		return RcTransport::open(loop, testing_tools::test_device(), options).value()->options().window;
+	};
+	EXPECT_EQ(window(5, 1'000'000).max, 0xffffu);
+	EXPECT_EQ(window(5, 100).max, 100u);
+	EXPECT_EQ(window(0, 0).max, 1u);
+	EXPECT_EQ(window(0, 0).first, 1u);
+	EXPECT_EQ(window(200, 100).first, 100u);
+}
+
 // Regression: frames that had arrived behind the one that ended the channel were dropped with the
 // queue pair, and their buffers were never posted again.
 TEST(RcChannelEnd, LeavesTheSharedReceiveQueueAllItsBuffers) {

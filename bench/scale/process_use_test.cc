@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/scale/process_use.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace verbena::scale {
+namespace {
+
+TEST(ProcessUse, HasTheTimeInTheProgramAndTheTimeInTheKernel) {
+	const std::string line = "7 (a b) c) R 1 2 3 4 -1 6 7 8 9 10 150 50 13 14";
+	EXPECT_DOUBLE_EQ(cpu_seconds_in(line), 200.0 / static_cast<double>(sysconf(_SC_CLK_TCK)));
+	EXPECT_EQ(cpu_seconds_in(""), 0);
+}
+
+TEST(ProcessUse, IsThatOfAllThreads) {
+	rusage use{};
+	getrusage(RUSAGE_SELF, &use);
+	const auto seconds = [](const timeval& time) {
+		return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+	};
+	EXPECT_GE(use_of_process(getpid()).cpu_seconds, seconds(use.ru_utime) + seconds(use.ru_stime) - 0.03);
+}
+
+TEST(ProcessUse, HasMemoryAndThreads) {
+	const ProcessUse use = use_of_process(getpid());
+	EXPECT_GT(use.resident_bytes, 1u << 20);
+	EXPECT_GE(use.peak_resident_bytes, use.resident_bytes);
+	EXPECT_GE(use.threads, 1u);
+}
+
+TEST(ProcessUse, OfNoProcessIsZero) { EXPECT_EQ(use_of_process(-1).resident_bytes, 0u); }
+
+}  // namespace
+}  // namespace verbena::scale
