@@ -26,7 +26,10 @@ TEST(Capacity, MemoryNeededWithoutClientsIsNotPartOfAClientsCost) {
 
 TEST(Capacity, WithoutTwoCountsThereIsNoCost) {
 	EXPECT_TRUE(growth_of(ClientKind::rdma, bench::Json::array(), bench::Json::array()).server.empty());
-	EXPECT_EQ(cost_of({}).kib, 0);
+	const Cost none = cost_of({});
+	EXPECT_EQ(none.kib, 0);
+	EXPECT_EQ(none.low, 0);
+	EXPECT_EQ(none.high, 0);
 }
 
 // The kernel's memory is counted for both ends of a connection, so half of it is the server's.

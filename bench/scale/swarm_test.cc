@@ -32,6 +32,7 @@ TEST(Swarm, ClientsStayConnectedAsLongAsTheyHoldTheirConnections) {
 	constexpr Nanoseconds hold = 100'000'000;
 	const OfOneClient one({.messages = 3, .think = 0, .hold = hold});
 	EXPECT_GE(monotonic_now(), one.board.ended + hold);
+	EXPECT_EQ(one.part.connect_sum_ns, one.part.connect.max()) << "of one connection";
 }
 
 // At a rate that no client can keep up with, all messages are due at the beginning, and each waits

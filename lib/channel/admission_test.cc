@@ -92,6 +92,17 @@ TEST(Admission, WithinTheGraceTheSourceWithTheMostMakesRoom) {
 	EXPECT_EQ(clients.evicted, (std::vector<std::size_t>{2})) << "the oldest of the source that has three";
 }
 
+TEST(Admission, WithinTheGraceASourceOfTwoMakesRoomForAnother) {
+	Clients clients(2, Crowd::grace);
+	clients.add(8);
+	spend(Crowd::grace);
+	clients.add(8);
+	clients.members[0].reset();
+	clients.add(8);
+	clients.loop.complete(clients.enter(9));
+	EXPECT_EQ(clients.evicted, (std::vector<std::size_t>{1}));
+}
+
 TEST(Admission, WithinTheGraceASourceWhoseClientsSucceedKeepsItsPlaces) {
 	Crowd clients;
 	for (int i = 0; i < 10; ++i) clients.admission.note_success(8);
