@@ -9,8 +9,8 @@ Those that change nothing that a test can see are listed in survivors.txt, each 
 
 The mutants of a run are a sample: those whose hash is lowest. So it is the same in every run with
 the same --seed, and changes little when the code does. Results are kept in build-mutants/results,
-and a second run goes on where the first one stopped. A change of a room makes its results void,
-except those of mutants that were killed, with --keep-killed: for the time in which tests are added.
+and a second run goes on where the first one stopped. A change of a room makes its results void;
+with --quick only those of survivors that are not listed, for the time in which tests are added.
 
 Exit status: 0 if at least 95 % of the mutants were killed, without those of survivors.txt; 1 if
 fewer were; 2 if a test fails without any change.
@@ -29,7 +29,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -161,6 +161,11 @@ def read_accepted(path: Path) -> dict[tuple[str, str, str], str]:
             raise ValueError(f"{path.name}: paragraph {number + 1} needs file, old line, new line and reason")
         accepted[(lines[0].strip(), lines[1].strip(), lines[2].strip())] = lines[3].strip()
     return accepted
+
+
+def key_of(mutant: Mutant) -> tuple[str, str, str]:
+    """Return the key of a mutant in read_accepted()."""
+    return mutant.file, mutant.old.strip(), mutant.new.strip()
 
 
 def including(file: str, root: Path) -> str | None:
@@ -329,16 +334,16 @@ class Tree:
 class Results:
     """The result of each mutant, on the disk after each one."""
 
-    def __init__(self, path: Path, keep_killed: bool = False) -> None:
+    def __init__(self, path: Path, believed: Callable[[Mutant, str], bool] = lambda _mutant, _result: False) -> None:
         self._path = path
-        self._keep_killed = keep_killed
+        self._believed = believed
         self._of = json.loads(path.read_text()) if path.exists() else {}
 
     def get(self, mutant: Mutant, state: str) -> str | None:
         kept = self._of.get(mutant.key())
         if not kept:
             return None
-        still_true = kept["state"] == state or (self._keep_killed and kept["result"] != "survived")
+        still_true = kept["state"] == state or self._believed(mutant, kept["result"])
         return kept["result"] if still_true else None
 
     def put(self, mutant: Mutant, state: str, result: str) -> None:
@@ -376,7 +381,7 @@ def summary(judged: list[tuple[Mutant, str]], accepted: dict[tuple[str, str, str
         results = [(mutant, result) for mutant, result in judged if room_of(mutant.file) == room]
         killed = sum(result == "killed" for _, result in results)
         alive = [mutant for mutant, result in results if result == "survived"]
-        known = [each for each in alive if (each.file, each.old.strip(), each.new.strip()) in accepted]
+        known = [each for each in alive if key_of(each) in accepted]
         survivors += [each for each in alive if each not in known]
         count = killed + len(alive) - len(known)
         total, killed_all, excused = total + count, killed_all + killed, excused + len(known)
@@ -397,7 +402,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200, help="mutants that are tested; 0: all (default 200)")
     parser.add_argument("--seed", default="1", help="another seed is another sample")
     parser.add_argument(
-        "--keep-killed", action="store_true", help="believe that what was killed would be, though its room has changed"
+        "--quick",
+        action="store_true",
+        help="believe the results of a room that has changed, except that a mutant survived which is not listed",
     )
     parser.add_argument("--list", action="store_true", help="print the sample and end")
     options = parser.parse_args()
@@ -421,7 +428,10 @@ def main() -> int:
         print("\n".join(str(mutant) for mutant in ordered[: 2 * count]))
         return 0
 
-    results = Results(FOLDER / "results.json", options.keep_killed)
+    results = Results(
+        FOLDER / "results.json",
+        lambda mutant, result: options.quick and (result != "survived" or key_of(mutant) in accepted),
+    )
     tree = Tree(rooms)
     states = {room: state_of(room, ROOT) for room in rooms}
     judged: list[tuple[Mutant, str]] = []

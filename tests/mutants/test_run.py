@@ -93,9 +93,11 @@ def test_a_change_of_the_room_makes_results_void(tmp_path: Path) -> None:
     source.write_text("int b;\n")
     after = run.state_of("room", tmp_path)
     assert run.Results(tmp_path / "results.json").get(mutant, after) is None
-    assert run.Results(tmp_path / "results.json", keep_killed=True).get(mutant, after) == "killed"
-    results.put(mutant, before, "survived")
-    assert run.Results(tmp_path / "results.json", keep_killed=True).get(mutant, after) is None
+    trusting = run.Results(tmp_path / "results.json", lambda _mutant, result: result == "killed")
+    assert trusting.get(mutant, after) == "killed"
+    trusting.put(mutant, before, "survived")
+    assert trusting.get(mutant, after) is None
+    assert trusting.get(mutant, before) == "survived"
 
 
 def test_a_build_folder_is_put_back_with_its_times(tmp_path: Path) -> None:
