@@ -8,6 +8,17 @@
 namespace verbena::rcud {
 namespace {
 
+TEST(Cell, ThatSaysNothingElseIsAPublishedOne) {
+	const Cell published{.mode = Mode::rc,
+		.op = Op::send,
+		.window_mode = WindowMode::local,
+		.msg = 32,
+		.window = 4,
+		.qps = 0,
+		.senders = 1};
+	EXPECT_EQ(Cell{}, published);
+}
+
 TEST(Shape, UdHasNoOneSidedOperations) {
 	EXPECT_EQ(shape_of({.mode = Mode::ud, .op = Op::write}, {}, {}).error(), "UD has no RDMA write");
 }

@@ -141,6 +141,20 @@ TEST(Admission, WithinTheGraceASourceDoesNotEvictOneThatHasNoMore) {
 	EXPECT_TRUE(clients.evicted.empty());
 }
 
+TEST(Admission, InItsFirstGraceASourceKeepsItsPlaces) {
+	Clients clients(2, long_grace);
+	clients.add(8);
+	clients.add(8);
+	clients.loop.spawn(clients.enter(9));
+	clients.loop.complete([](Clients& all) -> async::Task<void> {
+		co_await async::NextTurn(all.loop);
+		EXPECT_TRUE(all.entered.empty());
+		all.members[1].reset();
+		while (all.entered.empty()) co_await async::NextTurn(all.loop);
+	}(clients));
+	EXPECT_TRUE(clients.evicted.empty());
+}
+
 // A hundred clients of one source waited before; the other source's client has the second turn.
 TEST(Admission, SourcesThatWaitHaveTurnsInACircle) {
 	Clients clients(1, long_grace);

@@ -83,6 +83,19 @@ TEST(ReceiveCredits, EachConnectionKeepsOneCreditWhenTheBankIsEmpty) {
 	}
 }
 
+TEST(ReceiveCredits, AReleasedUnitGoesBackToTheBankIfTheWindowIsFull) {
+	CreditBank bank;
+	bank.posted(ReceiveCredits::needed({.first = 1}) + 1);
+	ASSERT_TRUE(bank.take(ReceiveCredits::needed({.first = 1})));
+	ReceiveCredits credits({.first = 1, .max = 1});
+	ASSERT_TRUE(credits.data_arrived(bank));
+	EXPECT_EQ(credits.remaining(), 1u) << "one may arrive while the program holds another";
+	EXPECT_EQ(bank.free(), 0u);
+	credits.data_released(bank);
+	EXPECT_EQ(credits.remaining(), 1u);
+	EXPECT_EQ(bank.free(), 1u);
+}
+
 // Two ends, an ordered wire, and programs that send and hold messages at random: no more is granted
 // than is posted, and everything arrives.
 struct End {
