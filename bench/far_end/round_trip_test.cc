@@ -31,7 +31,7 @@ TEST(RoundTrip, WithoutAnAnswerThereIsNoFigure) {
 	EXPECT_FALSE(page.ask());
 }
 
-TEST(RoundTrip, ClosesItsDescriptorOnce) {
+TEST(RoundTrip, ClosesItsDescriptorAtItsEndAndNotWhenItMoves) {
 	int fd = -1;
 	{
 		RoundTrip page = RoundTrip::create();

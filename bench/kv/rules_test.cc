@@ -35,6 +35,15 @@ TEST(KvRules, EveryKindOfRowCanBeValid) {
 	}
 }
 
+TEST(KvRules, ARunWithoutOperationsIsNotValid) {
+	const auto verdict = judged_with(cell, [](Repetition& run) {
+		run.operations = run.latency_sum_ns = run.messages = run.eager = 0;
+		run.latency_ns = {};
+	});
+	EXPECT_NE(verdict.validity, Validity::valid);
+	EXPECT_NE(judged_with(cell, [](Repetition& run) { run.operations = 0; }).validity, Validity::valid);
+}
+
 TEST(KvRules, AFailureIsTheReason) {
 	const auto verdict = judged_with(cell, [](Repetition& run) {
 		run = {};

@@ -139,6 +139,10 @@ TEST(Capacity, ARowOfAnotherConditionIsOfNoKind) {
 	cell = {.transport = Transport::tcp, .in_clear = true, .clients = 4};
 	EXPECT_EQ(kind_of(columns_of(cell)), ClientKind::tcp_clear);
 	EXPECT_FALSE(kind_of(redis_columns(4, 64)));
+	for (const bool in_clear : {false, true}) {
+		cell = {.connect_by = ConnectBy::rdmacm, .in_clear = in_clear, .clients = 4};
+		EXPECT_FALSE(kind_of(columns_of(cell)));
+	}
 }
 
 }  // namespace

@@ -2,6 +2,15 @@
 #include "bench/scale/cell.h"
 
 namespace verbena::scale {
+namespace {
+
+// The word of the column `connect`.
+std::string_view connect_of(const Cell& cell) {
+	if (!cell.in_clear) return name_of(cell.connect_by);
+	return cell.connect_by == ConnectBy::rdmacm ? "rdmacm-clear" : "clear";
+}
+
+}  // namespace
 
 Cell cell_of(const SwarmOptions& swarm, Engine engine, std::uint32_t stalled, bool own_server) {
 	return {.transport = swarm.transport,
@@ -25,14 +34,10 @@ Cell cell_of(const SwarmOptions& swarm, Engine engine, std::uint32_t stalled, bo
 }
 
 bench::Json columns_of(const Cell& cell) {
-	const bool by_rdmacm = cell.connect_by == ConnectBy::rdmacm;
 	return {{"clients", cell.clients}, {"system", "verbena"}, {"transport", name_of(cell.transport)},
-		{"connect",
-			!cell.in_clear  ? name_of(cell.connect_by)
-				: by_rdmacm ? "rdmacm-clear"
-							: "clear"},
-		{"engine", name_of(cell.engine)}, {"rate", cell.rate}, {"size", cell.message_bytes}, {"window", cell.window},
-		{"shared_qps", cell.queue_pairs}, {"without", name_of(cell.without)}, {"stalled", cell.stalled},
+		{"connect", connect_of(cell)}, {"engine", name_of(cell.engine)}, {"rate", cell.rate},
+		{"size", cell.message_bytes}, {"window", cell.window}, {"shared_qps", cell.queue_pairs},
+		{"without", name_of(cell.without)}, {"stalled", cell.stalled},
 		{"server", cell.own_server ? "own" : "elsewhere"}, {"messages", cell.messages}, {"think_ms", cell.think_ms},
 		{"stagger_ms", cell.stagger_ms}, {"handshakes", cell.handshakes}, {"warmup_s", cell.warmup_s},
 		{"seconds", cell.seconds}};

@@ -16,11 +16,14 @@ TEST(ProcessUse, HasTheTimeInTheProgramAndTheTimeInTheKernel) {
 }
 
 TEST(ProcessUse, HasTheTimeOfAThreadThatStillRuns) {
-	timespec own{};
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
-	const double seconds = static_cast<double>(own.tv_sec) + static_cast<double>(own.tv_nsec) / 1e9;
+	const auto own_seconds = [] {
+		timespec own{};
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &own);
+		return static_cast<double>(own.tv_sec) + static_cast<double>(own.tv_nsec) / 1e9;
+	};
+	while (own_seconds() < 0.1) {}
 	// The kernel brings the file up to date with each tick of its timer.
-	EXPECT_GE(use_of_process(getpid()).cpu_seconds, seconds - 0.03);
+	EXPECT_GE(use_of_process(getpid()).cpu_seconds, 0.07);
 }
 
 TEST(ProcessUse, HasMemoryAndThreads) {

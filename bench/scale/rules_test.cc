@@ -140,6 +140,20 @@ TEST(ScaleRules, ARateThatWasRaisedInTheRepetitionTooIsSuspect) {
 		"repetition 1: the server counted 667 echoes a second, and the clients 2000");
 }
 
+TEST(ScaleRules, TcpClientsDoNotConnectByRdmaCm) {
+	for (const bool in_clear : {false, true}) {
+		const auto over = [&](Transport transport) {
+			return judged([&](Outcome& run) {
+				run.cell.transport = transport;
+				run.cell.connect_by = ConnectBy::rdmacm;
+				run.cell.in_clear = in_clear;
+			});
+		};
+		EXPECT_EQ(over(Transport::rdma).reason, "");
+		EXPECT_EQ(over(Transport::tcp).validity, Validity::invalid);
+	}
+}
+
 TEST(ScaleRules, AnOfferedRateIsReachedAndNotExceeded) {
 	const auto offered = [](double rate) { return judged([&](Outcome& run) { run.cell.rate = rate; }); };
 	EXPECT_EQ(offered(2000).validity, Validity::valid);
