@@ -18,6 +18,10 @@
 
 namespace verbena::bench {
 
+// A line of the environment in small letters, in whatever case its name is; empty if it is not
+// said.
+std::string said_of(const Environment& environment, std::string_view name);
+
 // The first software device that a text names, such as vb_lo in "mlx5_0, vb_lo"; empty if it names
 // none. Software are the devices of this project (vb_*) and the kernel's (rxe*, siw*).
 std::string_view software_device_in(std::string_view text);
@@ -31,8 +35,9 @@ bool is_called_hardware(const Environment& environment);
 std::expected<std::string_view, std::string> kind_of(const Table& table);
 
 // A row whose own device, or that of the environment, is software is invalid if the environment
-// says hardware; so is each row if the same is true of the peer. `findings` has an entry for each
-// row.
+// says hardware; so is each row if the same is true of the peer, or if the GID is one at which a
+// host reaches itself. A name with characters beyond printable ASCII is that of no device.
+// `findings` has an entry for each row.
 void examine_devices(const Table& table, std::span<Findings> findings);
 
 }  // namespace verbena::bench

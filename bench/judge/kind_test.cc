@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/judge/kind.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace verbena::bench {
@@ -30,6 +31,44 @@ TEST(Kind, OfASoftwareDeviceIsSoftwareWhateverTheEnvironmentSays) {
 		EXPECT_EQ(kind({{"kind", "hardware"}}, device), "software") << device;
 	}
 	EXPECT_EQ(kind({{"kind", "hardware"}, {"device", "mlx5_vb_0"}}, "mlx5_0"), "hardware");
+}
+
+// Other characters than blanks and commas hid the name.
+TEST(Kind, OfASoftwareDeviceIsFoundBesideAnyOtherCharacter) {
+	for (const char* device : {"mlx5_0+vb_lo", "mlx5_0|vb_lo", "mlx5_0=vb_lo", "mlx5_0.vb_lo", "{vb_lo}", "<vb_lo>",
+			 "mlx5_0\u00a0vb_lo", "\u2060vb_lo"})
+		EXPECT_EQ(kind({{"kind", "hardware"}}, device), "software") << device;
+}
+
+std::string reason_of_hardware(const Environment& more, const char* device) {
+	Environment environment{{"kind", "hardware"}};
+	environment.insert(environment.end(), more.begin(), more.end());
+	std::vector<Findings> findings(1);
+	examine_devices({.environment = environment, .rows = {{{"device", device}}}}, findings);
+	return findings[0].verdict().reason;
+}
+
+TEST(Kind, ANameThatCannotBeReadIsThatOfNoDevice) {
+	for (const char* device : {"vb\u200b_lo", "\uff56b_lo", "mlx5_0\x7f", "mlx5\x1f"}) {
+		const std::string reason = fmt::format("'{}' is no name of a device", device);
+		EXPECT_EQ(reason_of_hardware({}, device), reason + ", but the environment says hardware");
+		EXPECT_EQ(reason_of_hardware({{"Device", device}}, ""), reason + ", but the environment says hardware");
+		EXPECT_EQ(reason_of_hardware({{"peer_device", device}, {"peer_kind", "hardware"}}, "mlx5_0"),
+			reason + ", but the environment's peer_kind says hardware");
+	}
+	EXPECT_EQ(reason_of_hardware({}, "mlx5_0 ~"), "");
+}
+
+// The table of a software device was given the name of another one, and kept its GID.
+TEST(Kind, HardwareHasNotTheGidAtWhichAHostReachesItself) {
+	const auto with = [](const char* gid) { return reason_of_hardware({{"gid", gid}}, "mlx5_0"); };
+	EXPECT_EQ(with("0000:0000:0000:0000:0000:ffff:7f00:0001"),
+		"the GID 0000:0000:0000:0000:0000:ffff:7f00:0001 is the host's own, but the environment says hardware");
+	EXPECT_NE(with("0000:0000:0000:0000:0000:FFFF:7F01:0203"), "");
+	EXPECT_NE(with("0000:0000:0000:0000:0000:0000:0000:0001"), "");
+	EXPECT_EQ(with("0000:0000:0000:0000:0000:ffff:0a00:0001"), "");
+	EXPECT_EQ(with("fe80:0000:0000:0000:0000:0000:0000:0001"), "");
+	EXPECT_EQ(with(""), "");
 }
 
 TEST(Kind, WithAnUnknownValueIsRefused) {

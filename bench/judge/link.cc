@@ -3,16 +3,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <string>
 
 #include "bench/judge/kind.h"
 
 namespace verbena::bench {
 
 double link_gigabits(const Environment& environment) {
-	const std::string_view link = value_of(environment, "link");
-	const auto unit = link.find(" Gb/s");
-	if (!is_called_hardware(environment) || unit == link.npos) return 0;
+	if (!is_called_hardware(environment)) return 0;
+	const std::string said = said_of(environment, "link");
+	const std::string_view link = said;
+	const auto unit = std::min(link.find(" gb/s"), link.find(" gbit/s"));
+	if (unit == link.npos) return 0;
 	const auto from = link.substr(0, unit).find_last_of(' ') + 1;
 	double rate = 0;
 	std::from_chars(link.data() + from, link.data() + unit, rate);

@@ -12,6 +12,8 @@ TEST(Link, HasARateIfItIsThatOfHardware) {
 	EXPECT_EQ(link_gigabits(environment("hardware", "Ethernet, 100 Gb/s, to host2")), 100);
 	EXPECT_EQ(link_gigabits(environment("Hardware", "100 Gb/s")), 100);
 	EXPECT_EQ(link_gigabits(environment("hardware", "2.5 Gb/s")), 2.5);
+	EXPECT_EQ(link_gigabits(environment("hardware", "Ethernet, 0.001 Gbit/s")), 0.001);
+	EXPECT_EQ(link_gigabits({{"kind", "hardware"}, {"Link", "Ethernet, 10 GB/S"}}), 10) << "in any case";
 	EXPECT_EQ(link_gigabits(environment("software", "Ethernet, 100 Gb/s, to host2")), 0);
 	EXPECT_EQ(link_gigabits(environment("hardware", "Ethernet, to host2")), 0);
 	EXPECT_EQ(link_gigabits(environment("hardware", "fast Gb/s")), 0);
