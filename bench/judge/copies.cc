@@ -36,10 +36,41 @@ std::string times_of(const Experiment& experiment, const Json& repetition) {
 	return took_time ? text : "";
 }
 
+// Whether another repetition has the same number hardly ever by chance: it has six digits or more.
+bool is_long(double number) {
+	std::string digits = fmt::format("{}", number);
+	digits.erase(std::min(digits.size(), digits.find('e')));
+	std::erase(digits, '.');
+	digits.erase(0, digits.find_first_not_of('0'));
+	digits.erase(digits.find_last_not_of('0') + 1);
+	return digits.size() >= 6;
+}
+
+// Each two long times, or longest latencies, of a repetition. A copy with one changed number still
+// has the others.
+void add_pairs(const Experiment& experiment, const Json& row, const Json& repetition, std::vector<std::string>& marks) {
+	std::vector<std::pair<std::string, double>> numbers;
+	const auto add = [&](const std::string& name) {
+		const auto number = number_of(repetition, name);
+		const auto same = [&](const auto& other) { return other.second == number->value; };
+		// A time that stands there under two names is one.
+		if (number && is_long(number->value) && std::ranges::none_of(numbers, same))
+			numbers.emplace_back(name, number->value);
+	};
+	for (const std::string_view name : experiment.times) add(std::string(name));
+	if (experiment.latencies != nullptr)
+		for (const Latency& each : experiment.latencies(row)) add(fmt::format("{}max{}", each.prefix, each.suffix));
+	for (std::size_t i = 0; i < numbers.size(); ++i)
+		for (std::size_t k = i + 1; k < numbers.size(); ++k)
+			marks.push_back(fmt::format(
+				"{} {} and {} {}", numbers[i].first, numbers[i].second, numbers[k].first, numbers[k].second));
+}
+
 // The texts by which a repetition is recognized.
 std::vector<std::string> marks_of(const Experiment& experiment, const Json& row, const Json& repetition) {
 	std::vector<std::string> marks;
 	if (std::string times = times_of(experiment, repetition); !times.empty()) marks.push_back(std::move(times));
+	add_pairs(experiment, row, repetition, marks);
 	if (experiment.latencies == nullptr) return marks;
 	for (const Latency& each : experiment.latencies(row)) {
 		const auto histogram = repetition.find(each.histogram);

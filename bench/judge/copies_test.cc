@@ -42,6 +42,50 @@ TEST(Copies, AreFoundInAllRowsAndInThoseApart) {
 	EXPECT_TRUE(reason_of_last({row}).ends_with("repetition 2 apart is a copy of repetition 1 apart"));
 }
 
+// One repetition three times, of whose times one was changed by a nanosecond.
+TEST(Copies, AreFoundByTwoLongNumbersThatAreTheSame) {
+	static constexpr std::string_view times[] = {"sender_ns", "counted_ns"};
+	static constexpr Latency latency{};
+	Experiment experiment = sums;
+	experiment.times = times;
+	experiment.latencies = [](const Json&) { return std::span(&latency, 1); };
+	const auto reason_of = [&](const Json& changes) {
+		Json row = timed_row(8, {1, 2});
+		for (Json& each : row["repetitions"])
+			each.update({{"sender_ns", 483158468}, {"counted_ns", 483156816}, {"max_us", 72.5581}});
+		row["repetitions"][1].update(changes);
+		return judge(experiment, {.rows = {row}, .has_histograms = false})->front().reason;
+	};
+	const std::string copy = "repetition 2 is a copy of repetition 1";
+	EXPECT_EQ(reason_of({{"sender_ns", 483158469}}), copy);
+	EXPECT_EQ(reason_of({{"counted_ns", 483156817}}), copy);
+	EXPECT_EQ(reason_of({{"max_us", 72.5582}}), copy);
+	EXPECT_EQ(reason_of({{"sender_ns", 483158469}, {"max_us", 72.5582}}), "") << "one number may be the same by chance";
+	EXPECT_EQ(reason_of({{"sender_ns", 1}, {"counted_ns", 1}}), "");
+}
+
+// Short numbers are often the same, and a time that stands there twice is one.
+TEST(Copies, AreNotFoundByNumbersOfFewDigits) {
+	static constexpr std::string_view times[] = {"a_ns", "b_ns", "c_ns"};
+	Experiment experiment = sums;
+	experiment.times = times;
+	const auto reason_of = [&](double a, double b) {
+		Json row = timed_row(8, {1, 2});
+		for (Json& each : row["repetitions"]) each.update({{"a_ns", a}, {"b_ns", b}});
+		row["repetitions"][0]["c_ns"] = 1;
+		row["repetitions"][1]["c_ns"] = 2;
+		return judge(experiment, {.rows = {row}})->front().reason;
+	};
+	const std::string copy = "repetition 2 is a copy of repetition 1";
+	EXPECT_EQ(reason_of(123'456, 234'567), copy);
+	EXPECT_EQ(reason_of(123'456, 23'456), "");
+	EXPECT_EQ(reason_of(123'456, 0.000'234'567), copy);
+	EXPECT_EQ(reason_of(123'456, 0.000'023'456), "");
+	EXPECT_EQ(reason_of(123'456, 23'456e7), "") << "zeros at the end are no digits";
+	EXPECT_EQ(reason_of(123'456, 1.234'567e300), copy);
+	EXPECT_EQ(reason_of(123'456, 123'456), "");
+}
+
 TEST(Copies, AreNotRepetitionsThatTookNoTime) { EXPECT_EQ(reason_of_last({timed_row(8, {0, 0})}), ""); }
 
 TEST(Copies, AreRepetitionsWithTheSameHistogramOfManyBuckets) {
