@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "bench/judge/distance.h"
+
 namespace verbena::bench {
 namespace {
 
@@ -27,6 +29,15 @@ Names names_of(const Json& row) {
 	return names;
 }
 
+// Numbers that came into repetitions together with the names of their cells.
+bool has_newer_number(const Json& row) {
+	bool has = false;
+	for_each_repetition(row, [&](const Json& each) {
+		has |= each.contains("latencies") || each.contains("total_sum_ns") || each.contains("disconnect_sum_ns");
+	});
+	return has;
+}
+
 }  // namespace
 
 void examine_cell_name(const Json& repetition, const std::string& title, Findings& findings) {
@@ -37,9 +48,12 @@ void examine_cell_name(const Json& repetition, const std::string& title, Finding
 
 void examine_cell_names(const Table& table, std::span<Findings> findings) {
 	const bool some = std::ranges::any_of(table.rows, [](const Json& row) { return names_of(row).some; });
+	const bool is_newer = !value_of(table.environment, distance_key).empty();
 	for (std::size_t i = 0; i < table.rows.size(); ++i) {
 		if (names_of(table.rows[i]).all) continue;
 		if (some) findings[i].invalid("a repetition names no cell, but others of the table do");
+		else if (is_newer || has_newer_number(table.rows[i]))
+			findings[i].invalid("a repetition names no cell, but the table is not of an earlier version");
 		else findings[i].remark("its repetitions name no cell, as those of earlier versions");
 	}
 }

@@ -13,7 +13,8 @@ namespace verbena::bench {
 // The cell that the repetition names, if any, must be `title`, that of its row.
 void examine_cell_name(const Json& repetition, const std::string& title, Findings& findings);
 
-// Either all repetitions of a table name their cell, or none does.
+// Either all repetitions of a table name their cell, or none does. Those with a number that came
+// later than the names, and those of a table that states its distance, name it.
 void examine_cell_names(const Table& table, std::span<Findings> findings);
 
 // Says how many rows have repetitions that name no cell; empty if there are none.

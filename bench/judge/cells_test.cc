@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/judge/distance.h"
+
 namespace verbena::bench {
 namespace {
 
@@ -36,6 +38,21 @@ TEST(Cells, AreNamedByAllRepetitionsOrByNone) {
 	EXPECT_EQ(verdict_of_last({row_of_cells({"a"}), row_of_cells({nullptr})}).validity, Validity::invalid);
 	EXPECT_EQ(verdict_of_last({row_of_cells({nullptr}), row_of_cells({nullptr})}).validity, Validity::valid);
 	EXPECT_NE(verdict_of_last({row_of_cells({nullptr})}).reason, "") << "earlier versions named none";
+}
+
+// The names were deleted, so that two rows could exchange their repetitions.
+TEST(Cells, AreNamedByAllTablesOfVersionsThatNameThem) {
+	const auto validity_of = [](const Environment& environment, const char* newer) {
+		Json row = row_of_cells({nullptr});
+		if (*newer != '\0') row["repetitions"][0][newer] = 7;
+		std::vector<Findings> findings(1);
+		examine_cell_names({.environment = environment, .rows = {row}}, findings);
+		return findings[0].verdict().validity;
+	};
+	EXPECT_EQ(validity_of({{"commit", "1"}}, "p50_us"), Validity::valid);
+	EXPECT_EQ(validity_of({{distance_key, "97"}}, ""), Validity::invalid);
+	for (const char* each : {"latencies", "total_sum_ns", "disconnect_sum_ns"})
+		EXPECT_EQ(validity_of({}, each), Validity::invalid) << each;
 }
 
 TEST(Cells, ATableWithoutTheirNamesSaysSo) {
