@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -67,6 +68,12 @@ std::expected<void, std::string> OutputFiles::add(const std::string& path, Rende
 	// A rename must replace the file and not a link to it.
 	const std::string whole = std::filesystem::weakly_canonical(path, unknown).string();
 	const bool is_regular = !unknown && std::filesystem::is_regular_file(whole, unknown);
+	const auto is_same = [&](const File& other) {
+		std::error_code absent;
+		return other.is_regular && std::filesystem::equivalent(other.path, whole, absent);
+	};
+	if (is_regular && std::ranges::any_of(files_, is_same))
+		return std::unexpected(fmt::format("{} is named for two tables: name two files", path));
 	files_.push_back({is_regular ? whole : path, render, is_regular, is_new});
 	return {};
 }

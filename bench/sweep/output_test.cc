@@ -40,6 +40,25 @@ TEST_F(Output, APathThatCannotBeWrittenIsAnErrorBeforeAnythingIsMeasured) {
 	EXPECT_EQ(files.error(), "cannot write /no/such/folder/rows.json: No such file or directory");
 }
 
+// The second table replaced the first one, and the program ended with success.
+TEST_F(Output, TwoTablesHaveTwoFiles) {
+	const auto error_of = [&](const std::string& csv, const std::string& json) {
+		const auto opened = OutputFiles::open({.csv = csv, .json = json}, one_column);
+		return opened ? "" : opened.error();
+	};
+	EXPECT_EQ(error_of(path("rows"), path("rows")), path("rows") + " is named for two tables: name two files");
+	EXPECT_EQ(error_of(path("rows"), path("./rows")), path("./rows") + " is named for two tables: name two files");
+	EXPECT_EQ(files(), 0u) << "nothing is left";
+	put("real.csv", "earlier");
+	std::filesystem::create_hard_link(path("real.csv"), path("hard.csv"));
+	std::filesystem::create_symlink("real.csv", path("link.csv"));
+	EXPECT_NE(error_of(path("real.csv"), path("hard.csv")), "");
+	EXPECT_NE(error_of(path("link.csv"), path("real.csv")), "");
+	EXPECT_EQ(error_of(path("real.csv"), path("other.csv")), "");
+	EXPECT_EQ(error_of("/dev/null", "/dev/null"), "") << "a device is no file that is lost";
+	EXPECT_EQ(text("real.csv"), "earlier");
+}
+
 TEST_F(Output, AnEarlierTableStaysUntilThereIsANewOne) {
 	put("rows.csv", "earlier");
 	auto files = OutputFiles::open({.csv = path("rows.csv")}, one_column);
