@@ -14,6 +14,7 @@ import traceback
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from typing import TextIO
 
 # `python3 report` runs the folder, so the package's parent must come first in the search path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -48,8 +49,9 @@ def main(arguments: list[str], command: str = "verbena report") -> int:
     """Write the page. `command` is the name by which the user has called this program."""
     # A reader that has seen enough ends the program: `verbena report --help | head`.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    options = _options(arguments, command)
+    options = None
     try:
+        options = _options(arguments, command)
         status = _report(options)
         if sys.stdout:  # None if the user has closed it
             sys.stdout.flush()
@@ -58,16 +60,17 @@ def main(arguments: list[str], command: str = "verbena report") -> int:
         said = str(error)
     except OSError as error:
         said = f"{error.filename or 'standard output'}: {error.strerror}"
-        _forget_output()
+        if sys.stdout:
+            _forget(sys.stdout)
     except Exception as error:
         # Uncaught, it would give the exit status of a regression.
-        if options.traceback:
+        if options and options.traceback:
             traceback.print_exc()
         said = (
             f"a fault of this program, so report it with the files: {type(error).__name__}: {error} "
             "(--traceback shows where)"
         )
-    print(printable(f"{command}: {said.replace(chr(10), ' ')}"), file=sys.stderr)
+    _say(f"{command}: {said.replace(chr(10), ' ')}")
     return UNUSABLE
 
 
@@ -82,17 +85,27 @@ def _report(options: argparse.Namespace) -> int:
     options.output.parent.mkdir(parents=True, exist_ok=True)
     _write(options.output, render(parts, compared))
     _write_json(options.json, _document(parts, compared))
-    print(f"{options.output}: {len(options.files)} table(s), {pictures} pictures", file=sys.stderr)
+    _say(f"{options.output}: {len(options.files)} table(s), {pictures} pictures")
     if compared is None:
         return GOOD
     _print_changes(compared, sys.stderr if options.json == "-" else sys.stdout)
     return REGRESSION if any(change.verdict == baseline.REGRESSION for change in compared.changes) else GOOD
 
 
-def _forget_output() -> None:
-    """Drop text that standard output has refused, and that the interpreter would write again."""
+def _say(sentence: str) -> None:
+    """Print to standard error. That it cannot be written does not change the exit status."""
+    if not sys.stderr:  # the user has closed it
+        return
+    try:
+        print(printable(sentence), file=sys.stderr, flush=True)
+    except OSError:
+        _forget(sys.stderr)
+
+
+def _forget(stream: TextIO) -> None:
+    """Drop text that a stream has refused, and that the interpreter would write again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 

@@ -150,21 +150,23 @@ void print_findings(
 // Judges a table by the one judge and prints what it finds.
 int check_table(const CheckedTable& options, const bench::Experiment& experiment, bench::Table& table) {
 	const auto verdicts = bench::judge(experiment, table);
-	if (!verdicts) return complain(fmt::format("{}: {}", options.file, bench::printable(verdicts.error())));
+	const std::string file = bench::printable(options.file);
+	if (!verdicts) return complain(fmt::format("{}: {}", file, bench::printable(verdicts.error())));
 	const auto kind = bench::kind_of(table);
-	if (!kind) return complain(fmt::format("{}: {}", options.file, bench::printable(kind.error())));
+	if (!kind) return complain(fmt::format("{}: {}", file, bench::printable(kind.error())));
 	if (options.json) print_json(options, experiment, table, *kind, *verdicts);
 	else print_findings(experiment, table, *verdicts);
 	return options.strict && number_of_rows(*verdicts, bench::Validity::invalid) > 0 ? impossible_data : good;
 }
 
 int check(const CheckedTable& options) {
+	const std::string file = bench::printable(options.file);
 	const auto text = bench::text_of_file(options.file);
-	if (!text) return complain(fmt::format("cannot read {}: {}", options.file, text.error()));
+	if (!text) return complain(fmt::format("cannot read {}: {}", file, text.error()));
 	auto table = bench::read_table(*text);
-	if (!table) return complain(fmt::format("{}: {}", options.file, bench::printable(table.error())));
+	if (!table) return complain(fmt::format("{}: {}", file, bench::printable(table.error())));
 	if (table->rows.size() > options.rows_max)
-		return complain(fmt::format("{}: more than {} rows: name a part of them", options.file, options.rows_max));
+		return complain(fmt::format("{}: more than {} rows: name a part of them", file, options.rows_max));
 	return check_table(options, experiment_of(*table), *table);
 }
 
@@ -189,7 +191,9 @@ void add_check(CLI::App& app, Action& action) {
 	sub->add_flag("--strict", options->strict, "Exit with 3 if a row is invalid");
 	CLI::Option* const json = sub->add_flag("--json", options->json, "Print JSON");
 	sub->add_flag("--table", options->table, "Print the environment and the values of each row too")->needs(json);
-	sub->add_option("--rows-max", options->rows_max, "Refuse a table of more rows")->type_name("N");
+	sub->add_option("--rows-max", options->rows_max, "Refuse a table of more rows")
+		->type_name("N")
+		->check(CLI::Range(0, 1'000'000'000));
 	sub->callback([options, &action] { action = [options] { return check(*options); }; });
 }
 

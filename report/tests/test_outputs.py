@@ -87,6 +87,21 @@ def test_a_full_standard_output_is_an_error(tmp_path: Path) -> None:
     assert done.returncode == 2 and done.stderr.endswith(": standard output: No space left on device\n"), done
 
 
+def test_a_help_text_for_a_full_disk_is_no_regression(tmp_path: Path) -> None:
+    done = shell(tmp_path, "REPORT --help > /dev/full")
+    assert done.returncode == 2 and done.stderr.endswith(": standard output: No space left on device\n"), done
+
+
+@pytest.mark.parametrize("stream", ["2>/dev/full", "2>&-"], ids=["full", "closed"])
+def test_a_page_is_written_although_nothing_can_be_said_about_it(tmp_path: Path, stream: str) -> None:
+    """The status was 1, which is that of a regression, also without a baseline."""
+    write(tmp_path)
+    done = shell(tmp_path, f"REPORT table.json -o page.html --plots plots {stream}")
+    assert done.returncode == 0 and done.stdout == "", done
+    assert (tmp_path / "page.html").exists()
+    assert shell(tmp_path, f"REPORT missing.json -o page.html {stream}").returncode == 2
+
+
 def test_a_reader_that_ends_early_causes_no_message(tmp_path: Path) -> None:
     write(tmp_path)
     for options in ("--help", "table.json -o page.html --plots plots --json -"):

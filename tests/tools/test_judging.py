@@ -175,3 +175,13 @@ def test_doctor_has_a_level_for_each_finding_and_advice_for_each_problem(program
 def test_version_names_the_commit(programs: Programs) -> None:
     ran = programs.run("verbena", "version")
     assert ran.status == 0 and re.fullmatch(r"verbena 0\.\d+\.\d+ \([0-9a-z-]+\)\n", ran.out), ran
+
+
+def test_a_files_name_reaches_the_terminal_without_its_control_characters(programs: Programs) -> None:
+    ran = programs.run("verbena", "check", "bad\x1b[31m\nx.csv")
+    assert ran.status == 1 and "cannot read bad\\x1b[31m\\x0ax.csv: No such file" in ran.err, ran
+
+
+def test_a_negative_number_of_rows_is_no_limit(programs: Programs) -> None:
+    ran = programs.run("verbena", "check", PUBLISHED, "--rows-max", "-1")
+    assert ran.status == 2 and "-1 not in range" in ran.err, ran
