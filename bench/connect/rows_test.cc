@@ -67,6 +67,21 @@ TEST(ConnectRow, IsInvalidWhenTheServersCountsDiffer) {
 		"repetition 1: the server counted 10 established and 9 disconnected connections of 10");
 }
 
+// The connects, or only the disconnects, took no time, and their rate was any.
+TEST(ConnectRow, NothingTakesNoTime) {
+	Repetition no_connect = measured(4, 10), no_disconnect = measured(4, 10);
+	no_connect.total = no_connect.disconnect = {};
+	for (Histogram& part : no_connect.parts) part = {}, part.record(0, 10);
+	no_connect.total.record(0, 10);
+	no_connect.disconnect.record(5000, 10);
+	no_connect.total_sum_ns = 0;
+	EXPECT_EQ(judged(row_with(4, {no_connect})).reason, "repetition 1: connects that took no time");
+	no_disconnect.disconnect = {};
+	no_disconnect.disconnect.record(0, 10);
+	no_disconnect.disconnect_sum_ns = 0;
+	EXPECT_EQ(judged(row_with(4, {no_disconnect})).reason, "repetition 1: disconnects that took no time");
+}
+
 TEST(ConnectRow, IsInvalidWhenMoreWouldHaveBeenUnderWayThanThereWereClients) {
 	Repetition one = measured(2, 100);
 	one.connect_elapsed_ns = 100'000;  // 100 connects of 3 us each: three at once

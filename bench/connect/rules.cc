@@ -10,6 +10,7 @@
 #include "bench/connect/rows.h"
 #include "bench/judge/cells.h"
 #include "bench/judge/judge.h"
+#include "bench/judge/least_times.h"
 #include "bench/judge/means.h"
 
 namespace verbena::connect {
@@ -102,10 +103,14 @@ void examine_latencies(const Json& row, const Json& repetition, Findings& findin
 			bench::three_digits(of_parts / 1e3), bench::three_digits(of_total / 1e3)));
 	const double of_disconnect = examine_values(repetition, disconnect, "disconnect_elapsed_ns", findings);
 	if (count_in(repetition, "count") == 0) return;
-	examine_under_way(row, repetition, "connects", connects_per_s(repetition),
-		mean_latency(repetition, total, "total_sum_ns", of_total, findings), findings);
-	examine_under_way(row, repetition, "disconnects", disconnects_per_s(repetition),
-		mean_latency(repetition, disconnect, "disconnect_sum_ns", of_disconnect, findings), findings);
+	const auto examine = [&](const char* what, double rate_per_s, const Mean& mean) {
+		bench::examine_answers(repetition, mean.ns, what, findings);
+		examine_under_way(row, repetition, what, rate_per_s, mean, findings);
+	};
+	examine(
+		"connects", connects_per_s(repetition), mean_latency(repetition, total, "total_sum_ns", of_total, findings));
+	examine("disconnects", disconnects_per_s(repetition),
+		mean_latency(repetition, disconnect, "disconnect_sum_ns", of_disconnect, findings));
 }
 
 }  // namespace

@@ -7,11 +7,13 @@
 #include <cmath>
 
 #include "bench/judge/judge.h"
+#include "bench/judge/least_times.h"
 #include "bench/judge/link.h"
 #include "bench/judge/means.h"
 #include "bench/judge/repetitions.h"
 #include "bench/kv/repetition.h"
 #include "bench/kv/rows.h"
+#include "lib/kv/wire.h"
 
 namespace verbena::kvbench {
 namespace {
@@ -30,6 +32,13 @@ constexpr std::uint64_t operations_min = 100;
 // A process can be off its processor for the most of a shorter run.
 constexpr std::uint64_t long_run_ns = 250'000'000;
 constexpr double same = 1e-9;
+// The shares of its lanes that a client has under way on average: less needs an explanation, and
+// next to none cannot be.
+constexpr double few_under_way = 0.4, next_to_none = 0.2;
+// Messages that no operation needs: a rendezvous has four, and credits some more.
+constexpr double messages_most = 100;
+// The keys of this benchmark are shorter.
+constexpr double key_bytes_max = 64;
 // A run looks at the clock when an operation ends, on a machine that may be loaded.
 constexpr double late_factor = 1.5, late_s = 0.5;
 
@@ -83,6 +92,20 @@ void examine_latencies(const Json& repetition, Findings& findings) {
 		findings.invalid(fmt::format("max_us {} is longer than the run", longest->value));
 }
 
+// A GET that the client reads from the server's memory is no answer.
+void examine_least_times(const Json& repetition, Findings& findings) {
+	const auto count = static_cast<double>(count_in(repetition, "operations")),
+			   elapsed = static_cast<double>(count_in(repetition, "elapsed_ns")),
+			   mean_ns = static_cast<double>(count_in(repetition, "latency_sum_ns")) / std::max(1.0, count);
+	if (count == 0) return;
+	if (repetition.contains("one_sided") && count_in(repetition, "one_sided") > 0)
+		bench::examine_some_time(mean_ns, "operations", findings);
+	else bench::examine_answers(repetition, mean_ns, "operations", findings);
+	bench::examine_pace(count, "operations", elapsed, findings);
+	bench::examine_pace(static_cast<double>(count_in(repetition, "payload_bytes")), "bytes", elapsed, findings,
+		bench::bytes_per_ns_most);
+}
+
 // Each lane of the closed loop has one operation after the other under way.
 void examine_under_way(const Json& row, const Json& repetition, Findings& findings) {
 	const auto count = static_cast<double>(count_in(repetition, "operations"));
@@ -93,12 +116,14 @@ void examine_under_way(const Json& row, const Json& repetition, Findings& findin
 	if (sum > lanes * elapsed * (1 + same))
 		findings.invalid(
 			fmt::format("{} operations under way on average, of {} at most", three_digits(sum / elapsed), lanes));
-	Findings little;
-	bench::examine_little(
-		count * 1e9 / elapsed, sum / count / 1e9, {.what = "operations", .most = lanes, .only_waits = true}, little);
-	if (little.is_invalid() && sum < lanes * elapsed && elapsed < long_run_ns)
-		findings.suspect(little.verdict().reason + ": the run was too short");
-	else findings.add("", little);
+	const double share = sum / elapsed / std::min(lanes, count);
+	if (const std::string text = fmt::format("rate and latency give {} operations under way on average of {}",
+			three_digits(sum / elapsed), std::min(lanes, count));
+		share < next_to_none && elapsed >= long_run_ns)
+		findings.invalid(text + ", next to none");
+	else if (share < few_under_way)
+		findings.suspect(
+			text + (elapsed < long_run_ns ? ": the run was too short" : ", few for clients that only wait"));
 	// All lanes begin before the first operation is done, so with work for all of them the window
 	// was full and every client had a part.
 	const bool for_all = count >= lanes;
@@ -109,6 +134,17 @@ void examine_under_way(const Json& row, const Json& repetition, Findings& findin
 			fmt::format("{} operations of a client were under way at once, but the window is {}", depth, window));
 	if (active > clients || (for_all && active < clients))
 		findings.invalid(fmt::format("{} clients did something, not {}", active, clients));
+}
+
+// Values that fit into a message of eager_max with their key go by message, and others by
+// rendezvous where there is RDMA.
+void examine_choice(const Json& row, std::uint64_t direct, std::uint64_t operations, Findings& findings) {
+	const auto size = number_of(row, "value_bytes"), most = number_of(row, "eager_max");
+	if (!size || !most || word_of(row, "transport") != "rdma") return;
+	const bool fits = size->value + key_bytes_max < most->value, exceeds = size->value >= most->value;
+	if ((fits && direct > 0) || (exceeds && direct < operations))
+		findings.invalid(fmt::format("{} of {} values of {} B by rendezvous, but eager_max is {}", direct, operations,
+			word_of(row, "value_bytes"), word_of(row, "eager_max")));
 }
 
 // Whether the counts fit the protocol that was asked for.
@@ -125,6 +161,7 @@ void examine_protocol(const Json& row, const Json& repetition, Findings& finding
 			fmt::format("{} rendezvous and {} one-sided GETs of {} operations", direct, one_sided, operations));
 	else if (proto == "rendezvous" && direct < operations)
 		findings.invalid(fmt::format("not all operations used rendezvous: {} of {}", direct, operations));
+	if (proto == "auto") examine_choice(row, direct, operations, findings);
 	if (proto == "eager" && direct > 0) findings.invalid(fmt::format("{} operations were not eager", direct));
 	if (proto != "one-sided" && one_sided > 0) findings.invalid(fmt::format("{} GETs were one-sided", one_sided));
 	if (proto == "one-sided" && one_sided < operations)
@@ -140,6 +177,8 @@ void examine_protocol(const Json& row, const Json& repetition, Findings& finding
 		findings.invalid(fmt::format("{} complete requests of {} operations", eager, operations));
 	if (messages < 2 * (operations - std::min(operations, one_sided) + writes))
 		findings.invalid(fmt::format("{} messages are too few for {} operations", messages, operations));
+	if (static_cast<double>(messages) > messages_most * static_cast<double>(operations))
+		findings.invalid(fmt::format("{} messages are too many for {} operations", messages, operations));
 	if (copied > leased + writes) findings.invalid(fmt::format("{} values copied for {} rendezvous", copied, direct));
 	if (const std::uint64_t registrations = count_in(repetition, "registrations"); registrations > 0)
 		findings.suspect(fmt::format("{} memory registrations during the timed operations", registrations));
@@ -157,6 +196,9 @@ void examine_words(const Json& row, Findings& findings) {
 	for (const char* column : {"value_bytes", "window", "clients", "iters"})
 		if (const auto count = number_of(row, column); count && count->value < 1)
 			findings.invalid(fmt::format("{} is not 1 or more", column));
+	if (!is_rival(row) && bench::has_value(row, "repetitions") && value_in(row, "value_bytes") > kv::value_max)
+		findings.invalid(
+			fmt::format("values of {} B, but the store takes {} B", word_of(row, "value_bytes"), kv::value_max));
 }
 
 // The combinations of words that a cell of ours can have.
@@ -198,6 +240,7 @@ void examine_repetition(const Json& row, const Json& repetition, Findings& findi
 		findings.invalid(fmt::format("{} values differ from those set", wrong));
 	examine_extent(row, repetition, findings);
 	examine_latencies(repetition, findings);
+	examine_least_times(repetition, findings);
 	examine_under_way(row, repetition, findings);
 	if (!is_rival(row)) examine_protocol(row, repetition, findings);
 }

@@ -26,6 +26,7 @@ const Cell rendezvous{.proto = Proto::rndv, .iters = 1000},
 	written{.proto = Proto::rndv, .form = Form::write, .iters = 1000};
 const Cell fetched{.op = Op::get, .proto = Proto::rndv, .iters = 1000},
 	one_sided{.op = Op::get, .proto = Proto::one_sided, .iters = 1000};
+const Cell small_by_choice{.size = 4031, .iters = 1000}, large_by_choice{.size = 1 << 20, .iters = 1000};
 const Cell rival{.system = System::redis, .transport = Transport::tcp, .iters = 1000};
 
 TEST(KvRules, EveryKindOfRowCanBeValid) {
@@ -87,6 +88,26 @@ TEST(KvRules, ARunThatCannotBeTrueIsInvalidAndSaysWhy) {
 		{"too few for 1000 operations", cell, [](Repetition& run) { run.messages = 1999; }},
 		{"too few for 1000 operations", written, [](Repetition& run) { run.messages = 3999; }},
 		{"complete requests of 1000", cell, [](Repetition& run) { run.eager = 999; }},
+		{"100001 messages are too many for 1000 operations", cell, [](Repetition& run) { run.messages = 100'001; }},
+		{"0 of 1000 values of 1048576 B by rendezvous, but eager_max is 4096", large_by_choice,
+			[](Repetition& run) { run.leased = 0, run.eager = 1000; }},
+		{"1000 of 1000 values of 4031 B by rendezvous, but eager_max is 4096", small_by_choice,
+			[](Repetition& run) { run.leased = 1000, run.eager = 0; }},
+		{"operations that took no time", cell,
+			[](Repetition& run) {
+				run.latency_ns = {};
+				run.latency_ns.record(0, 1000);
+				run.latency_sum_ns = 0;
+			}},
+		{"but a cache line takes 110 ns to the other process and back", cell,
+			[](Repetition& run) {
+				run.latency_ns = {};
+				run.latency_ns.record(12, 1000);
+				run.latency_sum_ns = 12'000;
+				run.elapsed_ns = 3'001;
+			}},
+		{"1000 operations in 0.000999 ms are more than 1 a nanosecond", cell,
+			[](Repetition& run) { run.elapsed_ns = 999; }},
 		{"complete requests of 1000", one_sided, [](Repetition& run) { run.eager = 1; }},
 		{"values copied", rendezvous, [](Repetition& run) { run.copied = 1001; }},
 	};
@@ -98,7 +119,7 @@ TEST(KvRules, ARunThatCannotBeTrueIsInvalidAndSaysWhy) {
 }
 
 TEST(KvRules, ARunThatNeedsAnExplanationIsSuspect) {
-	const Cell few{.proto = Proto::eager, .iters = 99};
+	const Cell few{.proto = Proto::eager, .iters = 99}, long_wait = cell;
 	const Mistake mistakes[] = {
 		{"2 memory registrations", cell, [](Repetition& run) { run.registrations = 2; }},
 		{"1 GETs had to ask by message", one_sided,
@@ -112,12 +133,63 @@ TEST(KvRules, ARunThatNeedsAnExplanationIsSuspect) {
 				run.messages = 198;
 			}},
 		{"the run was too short", cell, [](Repetition& run) { run.elapsed_ns = 100'000'000; }},
+		{"under way on average of 4, few for clients that only wait", long_wait,
+			[](Repetition& run) {
+				run.latency_ns = {};
+				run.latency_ns.record(1'000'000, 1000);
+				run.latency_sum_ns = 1'000'000'000;
+				run.elapsed_ns = 700'000'000;
+			}},
 	};
 	for (const Mistake& each : mistakes) {
 		const auto verdict = judged_with(each.of, each.make);
 		EXPECT_EQ(verdict.validity, Validity::suspect) << each.says << " / " << verdict.reason;
 		EXPECT_NE(verdict.reason.find(each.says), std::string::npos) << each.says << " / " << verdict.reason;
 	}
+}
+
+// The window, or the number of clients, of a row was changed: a fortieth of its lanes was busy.
+TEST(KvRules, EachLaneHasAnOperationUnderWay) {
+	const auto verdict_of = [](std::uint64_t elapsed_ns) {
+		return judged_with(cell, [&](Repetition& run) {
+			run.latency_ns = {};
+			run.latency_ns.record(1'000'000, 1000);
+			run.latency_sum_ns = 1'000'000'000;
+			run.elapsed_ns = elapsed_ns;
+		});
+	};
+	EXPECT_EQ(verdict_of(600'000'000).reason, "");
+	EXPECT_EQ(verdict_of(700'000'000).validity, Validity::suspect);
+	EXPECT_EQ(verdict_of(1'300'000'000).validity, Validity::invalid);
+	const Cell many{.proto = Proto::eager, .window = 2000, .iters = 1000};
+	EXPECT_EQ(judged_with(many, [](Repetition& run) { run.depth_max = 1000, run.elapsed_ns *= 2; }).reason, "")
+		<< "fewer operations than lanes";
+}
+
+TEST(KvRules, AOneSidedGetIsQuickerThanAnAnswer) {
+	const auto reason_of = [](std::uint64_t ns) {
+		return judged_with(one_sided, [&](Repetition& run) {
+			run.latency_ns = {};
+			run.latency_ns.record(ns, 1000);
+			run.latency_sum_ns = 1000 * ns;
+			run.elapsed_ns = 1000 * ns + 1001;
+		}).reason;
+	};
+	EXPECT_EQ(reason_of(12), "");
+	EXPECT_NE(reason_of(0).find("operations that took no time"), std::string::npos);
+}
+
+TEST(KvRules, TheStoreTakesNoLargerValue) {
+	Cell large = cell;
+	large.size = (64u << 20) + 1;
+	const auto verdict = judged_with(large, [](Repetition& run) {
+		run.latency_ns = {};
+		run.latency_ns.record(30'000'000, 1000);
+		run.latency_sum_ns = 30'000'000'000;
+		run.elapsed_ns = 7'500'000'000;
+	});
+	EXPECT_NE(verdict.reason.find("values of 67108865 B, but the store takes 67108864 B"), std::string::npos)
+		<< verdict.reason;
 }
 
 // Each percentile above the median was set to it.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include "bench/judge/judge.h"
@@ -263,6 +264,87 @@ TEST(Row, TheReceiverOfALocalWindowMayTakeLongerExceptWithRdmaWrite) {
 	EXPECT_TRUE(says_so());
 }
 
+// The receiver's times were multiplied by a thousand, and the other transport won.
+TEST(Row, TheReceiverOfALongRunTakesNoLonger) {
+	Cell local = cell;
+	local.mode = Mode::rc;
+	local.window_mode = WindowMode::local;
+	const auto judged_with = [&](std::uint64_t messages, std::uint64_t receiver_ms) {
+		Repetition run{.iters = messages, .posted = messages, .completed = messages, .sender_ns = messages * 1000};
+		run.delivery = {.delivered = messages, .counted = messages - 1, .counted_ns = receiver_ms * 1'000'000};
+		run.latency_ns.record(3'000, messages / 61);
+		run.rtt_before_ns = run.rtt_after_ns = 110;
+		return judged(row_with(local, {run}));
+	};
+	EXPECT_EQ(judged_with(100'000, 250).reason, "");
+	EXPECT_EQ(judged_with(100'000, 251).reason,
+		"repetition 1: the receiver took 251 ms, but the sender 100 ms: a clock jumped, or waited");
+	EXPECT_EQ(judged_with(99'999, 3000).reason, "") << "a deep queue may hold a part of them";
+}
+
+// Every latency was 0, which no window contradicts, and the run took a microsecond.
+TEST(Row, ALatencyIsNotZero) {
+	auto run = measured(1.0);
+	run.latency_ns = {};
+	run.latency_ns.record(0, 16);
+	const char* reason = "repetition 1: latencies that took no time";
+	EXPECT_EQ(judged(row_with(cell, {run})).reason, reason);
+	Cell local = cell;
+	local.window_mode = WindowMode::local;
+	EXPECT_EQ(judged(row_with(local, {run})).reason, reason);
+	const auto csv = bench::read_table(bench::to_csv({.rows = {row_with(cell, {run})}}, experiment().columns));
+	EXPECT_EQ(bench::judge(experiment(), *csv)->front().reason, reason);
+}
+
+// All times were divided by a factor.
+TEST(Row, AnAnswerTakesTheRoundTripOfACacheLine) {
+	auto run = measured(1.0);
+	run.latency_ns = {};
+	run.latency_ns.record(13, 16);
+	const auto reason = [&](Mode mode, Op op, WindowMode window) {
+		Cell of = cell;
+		of.mode = mode, of.op = op, of.window_mode = window;
+		return judged(row_with(of, {run})).reason;
+	};
+	const char* quick = "latencies of 13.0 ns, but a cache line takes 110 ns to the other process and back";
+	EXPECT_NE(reason(Mode::ud, Op::send, WindowMode::credit).find(quick), std::string::npos);
+	EXPECT_NE(reason(Mode::rc, Op::send, WindowMode::local).find(quick), std::string::npos);
+	EXPECT_NE(reason(Mode::rc, Op::write, WindowMode::credit).find(quick), std::string::npos);
+	EXPECT_EQ(reason(Mode::ud, Op::send, WindowMode::local).find(quick), std::string::npos);
+	EXPECT_EQ(reason(Mode::rc, Op::write, WindowMode::local).find(quick), std::string::npos);
+}
+
+TEST(Row, CountsThatCannotBeAreInvalid) {
+	const auto reason = [](const std::function<void(Repetition&)>& change) {
+		auto run = measured(1.0);
+		change(run);
+		return judged(row_with(cell, {run})).reason;
+	};
+	EXPECT_EQ(reason([](Repetition& run) { run.delivery.counted = 984; }), "");
+	EXPECT_EQ(reason([](Repetition& run) { run.delivery.counted = 983; }),
+		"repetition 1: 983 counted of 1000 delivered, but the first poll took at most 16");
+	EXPECT_EQ(reason([](Repetition& run) { run.delivery.reordered = 1001; }),
+		"repetition 1: 1001 of 1000 messages reordered");
+	EXPECT_EQ(reason([](Repetition& run) { run.delivery.duplicated = 1001; }),
+		"repetition 1: 1001 of 1000 messages duplicated");
+	EXPECT_NE(reason([](Repetition& run) { run.delivery.counted_ns = 998; }).find("999 messages in 0.000998 ms"),
+		std::string::npos);
+	EXPECT_NE(
+		reason([](Repetition& run) { run.sender_ns = 999; }).find("1000 messages of each sender"), std::string::npos);
+	EXPECT_EQ(reason([](Repetition& run) { run.verified = true, run.mops_unverified = 1000; }), "");
+	EXPECT_NE(reason([](Repetition& run) {
+		run.verified = true, run.mops_unverified = 1001;
+	}).find("messages without the check"),
+		std::string::npos);
+	Cell large = cell;
+	large.mode = Mode::rc;
+	large.msg = 16384;
+	auto quick = measured(1.0);
+	quick.delivery.counted_ns = 1600;
+	EXPECT_NE(judged(row_with(large, {quick})).reason.find("bytes in 0.00160 ms are more than 10000 a nanosecond"),
+		std::string::npos);
+}
+
 // A forger who changes the sender's time of each repetition leaves the latency.
 TEST(Row, ARateAboveWindowAndLatencyIsInvalid) {
 	auto slow = measured(1.0);
@@ -447,6 +529,10 @@ TEST(Published, AModeThatIsUnknownIsInvalid) {
 	EXPECT_EQ(judged(published("XX", "32", "4", "1", "0.0298")).reason, "mode 'XX' is unknown");
 	EXPECT_EQ(judged(published("ud", "8192", "4", "1.21", "9.23")).reason, "mode 'ud' is unknown");
 	EXPECT_EQ(judged(published("RC", "0", "4", "1", "0")).validity, Validity::invalid);
+	EXPECT_EQ(judged(published("RC", "2147483649", "4", "1", "2")).validity, Validity::invalid);
+	EXPECT_EQ(judged(published("RC", "2147483648", "4", "1e-3", "2000")).validity, Validity::valid);
+	// Their product is infinite, and so was every difference from it.
+	EXPECT_EQ(judged(published("RC", "2147483648", "4", "1e308", "1")).validity, Validity::invalid);
 }
 
 TEST(Published, WithoutAnRcPlateauUdMayBeFaster) {

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "bench/judge/judge.h"
+#include "bench/judge/least_times.h"
 #include "bench/judge/means.h"
 #include "bench/judge/repetitions.h"
 #include "bench/rcud/repetition.h"
@@ -95,6 +96,19 @@ std::optional<std::uint64_t> latencies_of(const Json& repetition) {
 	return count_in(repetition["latency_ns"], "count");
 }
 
+// A credit, and the completion of a SEND over RC, are answers of the receiver. UD completes alone,
+// and so do WRITEs and READs in memory that the sender maps.
+void examine_least_times(const Json& row, const Json& repetition, const std::optional<Histogram>& latency,
+	std::uint64_t latencies, Findings& findings) {
+	// Earlier versions did not write how many latencies were taken.
+	if (latencies == 0 || (!latencies_of(repetition) && !number_of(repetition, "p50_us"))) return;
+	const double median_ns = value_in(repetition, "p50_us") * 1e3,
+				 ns = latency ? std::max(median_ns, bench::mean_of(*latency)) : median_ns;
+	if (word_of(row, "window_mode") == "credit" || (word_of(row, "mode") == "RC" && word_of(row, "op") == "send"))
+		bench::examine_answers(repetition, ns, "latencies", findings);
+	else bench::examine_some_time(ns, "latencies", findings);
+}
+
 // "... post-list 4, ..." in the environment's settings; 1 if they do not say it.
 double post_list_of(const bench::Table& table) {
 	constexpr std::string_view name = "post-list ";
@@ -136,6 +150,7 @@ void examine_samples(const Json& row, const Json& repetition, Findings& findings
 		findings.invalid(
 			fmt::format("{} latencies of {} messages, but one in {} is taken", *taken, posted, sample_every));
 	const std::uint64_t count = latency ? latency->count() : samples;
+	examine_least_times(row, repetition, latency, count, findings);
 	examine_under_way(row, repetition, latency ? cut_mean_of(*latency) : mean_by_median(repetition), count, findings);
 	if (count >= many_latencies)
 		examine_idleness(row, repetition,

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "bench/judge/judge.h"
+#include "bench/judge/least_times.h"
 #include "bench/judge/link.h"
 #include "bench/judge/means.h"
 #include "bench/judge/processor_time.h"
@@ -35,12 +36,15 @@ constexpr double product_tolerance = 0.01;
 constexpr double same = 1e-6;
 // Timers of a loaded machine are late.
 constexpr double seconds_late = 0.5;
+// The kernel pins whole pages.
+constexpr double least_pinned_kib = 4;
 
 double size_in(const Json& row) { return static_cast<double>(bytes_of(word_of(row, "request_size")).value_or(0)); }
 
 void examine_mean(const Json& repetition, Findings& findings) {
 	const double mean = mean_of(repetition);
 	bench::examine_mean(repetition, mean, {}, findings);
+	bench::examine_answers(repetition, mean * 1e3, "requests", findings);
 	bench::examine_maximum(repetition, {}, findings);
 	const auto latency = bench::examine_latency(repetition, {}, findings);
 	if (!latency) return;
@@ -100,11 +104,18 @@ void examine_counts(const Json& row, const Json& repetition, Findings& findings)
 	never(
 		messages > frames || count("rdma_frames_inline") > rdma_frames, "there are fewer frames than there were sent");
 	never(frames > 0 && messages == 0, fmt::format("{} frames in no message", frames));
+	// Each frame of a message is that of another caller.
+	never(static_cast<double>(frames) > static_cast<double>(messages) * value_in(row, "concurrency"),
+		fmt::format("{} frames of {} callers in {} messages", frames, word_of(row, "concurrency"), messages));
 	never(!over_rdma && number_in(repetition, "pinned_kib") > 0, "memory was pinned in a row over TCP");
+	for (const char* name : {"served", "frames", "rdma_frames", "registrations", "parts_most"})
+		bench::examine_pace(static_cast<double>(count(name)), name, number_in(repetition, "seconds") * 1e9, findings);
 	if (!pooled) {
-		never(over_rdma && number_in(repetition, "pinned_kib") == 0, "a connection over RDMA without pinned memory");
-		never(over_rdma && rdma_frames == 0, "no frame over RDMA in a row over RDMA");
-		never(frames < requests, fmt::format("{} requests in {} frames", requests, frames));
+		never(over_rdma && number_in(repetition, "pinned_kib") < least_pinned_kib,
+			"a connection over RDMA without pinned memory");
+		never(over_rdma && rdma_frames < messages,
+			fmt::format("{} messages, but {} frames over RDMA", messages, rdma_frames));
+		never(frames < count("served"), fmt::format("{} requests in {} frames", count("served"), frames));
 		never(static_cast<double>(connections) != value_in(row, "connections"),
 			fmt::format("the server accepted {} connections instead of {}", connections, word_of(row, "connections")));
 	}
@@ -180,11 +191,11 @@ void examine_published(const Json& row, Findings& findings) {
 
 void examine_processor_times(const Json& row, const Table& table, Findings& findings) {
 	for (const Json& each : row["repetitions"])
-		bench::examine_processor_time(table.environment,
-			{.used_s = number_in(each, "client_cpu_s") + number_in(each, "server_cpu_s"),
-				.elapsed_s = number_in(each, "seconds"),
-				.operations = count_in(each, "requests")},
-			findings);
+		for (const double used_s : {number_in(each, "client_cpu_s"), number_in(each, "server_cpu_s"),
+				 number_in(each, "client_cpu_s") + number_in(each, "server_cpu_s")})
+			bench::examine_processor_time(table.environment,
+				{.used_s = used_s, .elapsed_s = number_in(each, "seconds"), .operations = count_in(each, "requests")},
+				findings);
 }
 
 }  // namespace

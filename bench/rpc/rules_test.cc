@@ -227,7 +227,8 @@ TEST(RpcRules, TheMachineBoundsALinkAndProcessorTime) {
 		run.client_cpu_s = 5;
 		return run;
 	}()});
-	EXPECT_EQ(judged(busy, {{"cores", "2, not pinned"}}).reason, "5.30 s of processor time in 1.00 s on 2 cores");
+	EXPECT_EQ(judged(busy, {{"cores", "2, not pinned"}}).reason,
+		"5.00 s of processor time in 1.00 s on 2 cores; 5.30 s of processor time in 1.00 s on 2 cores");
 	EXPECT_EQ(judged(busy, {{"commit", "1234"}, {"cores", "not pinned"}}).reason,
 		"the environment's cores 'not pinned' begin with no number of cores");
 	Json idle = row_with(over_rdma(), {[] {
@@ -236,6 +237,42 @@ TEST(RpcRules, TheMachineBoundsALinkAndProcessorTime) {
 		return run;
 	}()});
 	EXPECT_EQ(judged(idle).reason, "0 s of processor time for 160000 operations");
+}
+
+// One end alone had no processor time.
+TEST(RpcRules, EachEndNeedsProcessorTime) {
+	for (const char* name : {"client_cpu_s", "server_cpu_s"}) {
+		EXPECT_EQ(with(over_rdma(), name, 0).reason, "0 s of processor time for 160000 operations") << name;
+		EXPECT_EQ(with(over_rdma(), name, 0.0032).reason, "") << name;
+	}
+}
+
+TEST(RpcRules, CountersThatCannotBeAreInvalid) {
+	EXPECT_EQ(with(over_rdma(), "messages", 10'004).reason, "");
+	EXPECT_EQ(
+		with(over_rdma(), "messages", 10'003).reason, "repetition 1: 160050 frames of 16 callers in 10003 messages");
+	EXPECT_EQ(with(over_rdma(), "rdma_frames", 80'024).validity, Validity::invalid) << "fewer than messages";
+	EXPECT_EQ(with(over_rdma(), "served", 160'051).reason, "repetition 1: 160051 requests in 160050 frames");
+	EXPECT_EQ(
+		with(over_rdma(), "pinned_kib", 3.9).reason, "repetition 1: a connection over RDMA without pinned memory");
+	EXPECT_EQ(with(over_rdma(), "pinned_kib", 4).reason, "");
+	for (const char* name : {"registrations", "parts_most"})
+		EXPECT_NE(
+			with(over_rdma(), name, 1'000'000'001).reason.find("are more than 1 a nanosecond"), std::string::npos);
+}
+
+// All times, and the number of requests, were those of a machine that is a thousand times faster.
+TEST(RpcRules, AnAnswerTakesTheRoundTripOfACacheLine) {
+	const auto verdict = after([](Outcome& run) {
+		run.requests = 16'000'000;
+		run.served = run.frames = run.messages = run.requests;
+		run.callers = 16;
+		run.latency = {};
+		run.latency.record(12, run.requests);
+		run.latency_sum_us = 192'000;
+	});
+	EXPECT_NE(verdict.reason.find("requests of 12.0 ns, but a cache line takes 110 ns"), std::string::npos)
+		<< verdict.reason;
 }
 
 // All times were divided by 1.2.

@@ -110,7 +110,7 @@ bench::Table capacity_table() {
 TEST(Capacity, TheLinesOfTheEnvironmentFollowFromTheRows) {
 	bench::Table table = capacity_table();
 	EXPECT_EQ(bench::value_of(table.environment, "capacity rdma"),
-		"8.00 KiB [8.00, 8.00] a client; memory: 131072; at most 131072, bound by memory");
+		"8.00 KiB [8.00, 8.00] a client; memory: 131072; queue pairs: 1048576; at most 131072, bound by memory");
 	EXPECT_EQ((*bench::judge(experiment(), table))[0].reason, "");
 	table.environment.back().second = "4.00 KiB [4.00, 4.00] a client; memory: 750000; at most 750000, bound by memory";
 	EXPECT_EQ((*bench::judge(experiment(), table))[1].validity, bench::Validity::invalid);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "bench/judge/judge.h"
+#include "bench/judge/least_times.h"
 #include "bench/judge/means.h"
 #include "bench/judge/processor_time.h"
 #include "bench/scale/repetition.h"
@@ -22,9 +23,15 @@ using bench::word_of;
 
 // The kernel counts resident memory in batches for each core, so a peak may be a little too low.
 constexpr double resident_tolerance = 1.25;
+// A client's time to connect begins when its turn may still be far, so that the longest is near the
+// time of all. Clients that a loaded machine starts late are that much later.
+constexpr double connecting_apart = 10, late_s = 2;
 // The state of a connection is larger: shared queue pairs have 1.4 KiB of memory for each.
 constexpr double least_kib_of_connection = 0.25;
 constexpr std::uint64_t connections_that_show = 10;
+// --stagger: a client waits for its number, modulo this, times the pause. The numbers begin anew in
+// each process.
+constexpr std::uint64_t stagger_cycle = 10, processes_most = 100;
 
 // Whether two values of a cell are the same; a value that came from CSV is a text.
 bool same(const Json& a, const Json& b, const std::string& name) {
@@ -59,6 +66,27 @@ void examine_times(
 		findings.invalid(fmt::format("{} is not the sum of its histogram", sum_ns));
 }
 
+// The time in which all clients connected, beside that of each and the pauses before them.
+void examine_connecting(const Json& row, const Json& repetition, Findings& findings) {
+	const auto connected = count_in(repetition, "connected");
+	const double took_s = static_cast<double>(count_in(repetition, "connecting_ns")) / 1e9,
+				 stagger_s = bench::value_in(row, "stagger_ms") / 1e3,
+				 longest_s = bench::value_in(repetition, "connect_max_ms") / 1e3;
+	if (connected == 0) return;
+	bench::examine_answers(repetition,
+		static_cast<double>(count_in(repetition, "connect_sum_ns")) / static_cast<double>(connected), "connections",
+		findings);
+	// Every tenth client of a process waits nine times.
+	if (connected == clients_of(repetition) && connected >= stagger_cycle * processes_most &&
+		took_s < (stagger_cycle - 1) * stagger_s)
+		findings.invalid(fmt::format(
+			"all clients connected in {} s, but some paused for {} s before", took_s, (stagger_cycle - 1) * stagger_s));
+	const double most_s = connecting_apart * longest_s + stagger_cycle * stagger_s + late_s;
+	if (took_s > most_s)
+		findings.suspect(fmt::format("the clients connected in {} s, but none took longer than {} s",
+			bench::three_digits(took_s), bench::three_digits(longest_s)));
+}
+
 void examine_clients(const Json& row, const Json& repetition, Findings& findings) {
 	const std::uint64_t clients = clients_of(repetition), good = count_in(repetition, "good"),
 						connected = count_in(repetition, "connected"),
@@ -73,6 +101,7 @@ void examine_clients(const Json& row, const Json& repetition, Findings& findings
 	if (connected > 0 && longest && longest->value * 1e6 > static_cast<double>(connecting) * (1 + rounding))
 		findings.invalid(fmt::format("a client connected in {} ms, but all of them in {} ms", longest->value,
 			static_cast<double>(connecting) / 1e6));
+	examine_connecting(row, repetition, findings);
 	if (good == clients) return;
 	std::string causes_text;
 	for (std::size_t cause = 1; cause < causes; ++cause)
@@ -107,6 +136,9 @@ void examine_queue_pairs(const Json& row, const Json& repetition, bool all_good,
 		findings.invalid(fmt::format("the server counted {} different logical clients instead of {}",
 			count_in(repetition, "distinct_ids"), clients_of(repetition)));
 	if (!logical && !repetition.at("distinct_ids").is_null()) findings.invalid("no client was a logical one");
+	if (const auto most = number_of(repetition, "queue_pairs_max");
+		rdma && most && static_cast<double>(had) > most->value)
+		findings.invalid(fmt::format("the server had {} queue pairs, but its device has {}", had, most->value));
 	if (!rdma) {
 		if (had > 0 || !repetition.at("send_posts").is_null()) findings.invalid("TCP has no queue pairs");
 	} else if (logical && static_cast<double>(had) > shared->value) {
@@ -146,6 +178,7 @@ void examine_redis(const Json& row, const Json& repetition, Findings& findings) 
 	bench::examine_little(rate, mean ? mean->value / 1e3 : 0,
 		{.what = "requests", .most = number_of(row, "clients").value_or(bench::Number{}).value, .only_waits = true},
 		findings);
+	if (mean) bench::examine_answers(repetition, mean->value * 1e6, "requests", findings);
 	const auto p50 = number_of(repetition, "latency_p50_ms"), max = number_of(repetition, "latency_max_ms");
 	if (mean && max && mean->value > max->value) findings.invalid("the mean latency is above the longest");
 	// At least half of the latencies are at least the median.
@@ -214,6 +247,23 @@ void examine_processor_times(const Json& row, const bench::Table& table, Finding
 		time.used_s = (clients->value + server->value) / 1e9;
 		bench::examine_processor_time(table.environment, time, findings);
 	}
+	// That of a server without traffic.
+	for (const Json& each : row["repetitions"])
+		if (const auto idle = number_of(each, "idle_ns"), used = number_of(each, "idle_cpu_ns"); idle && used)
+			bench::examine_processor_time(
+				table.environment, {.used_s = used->value / 1e9, .elapsed_s = idle->value / 1e9}, findings);
+}
+
+// No memory is larger than that of the machine, if the environment says it.
+void examine_memory_of_machine(const Json& row, const bench::Table& table, Findings& findings) {
+	const auto stated = bench::stated_number(table.environment, "memory_bytes");
+	if (!stated || !bench::has_value(row, "repetitions")) return;
+	for (const Json& each : row["repetitions"])
+		for (const char* name :
+			{"resident_before", "resident_connected", "resident_peak", "kernel_before", "kernel_connected"})
+			if (const auto bytes = number_of(each, name); bytes && bytes->value > stated->value)
+				findings.invalid(
+					fmt::format("{} is {} B, but the machine has {} B", name, bytes->value, stated->value));
 }
 
 // A connection has memory of its own. That of few connections may be pages that the server had.
@@ -249,6 +299,7 @@ void examine_row(const Json& row, const bench::Table& table, Findings& findings)
 	bench::examine_percentiles(row, echo_times, findings);
 	examine_link(row, table, findings);
 	examine_processor_times(row, table, findings);
+	examine_memory_of_machine(row, table, findings);
 	examine_memory_of_connections(row, findings);
 }
 

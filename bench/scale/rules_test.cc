@@ -136,8 +136,133 @@ TEST(ScaleRules, ARateThatWasRaisedInTheRepetitionTooIsSuspect) {
 	EXPECT_EQ(judged(testing_tools::row_of({testing_tools::run_at(20'000)})).validity, Validity::suspect);
 	EXPECT_EQ(judged([](Outcome& run) { run.to.echoed = run.from.echoed + 12'000; }).validity, Validity::invalid)
 		<< "more than all echoes";
-	EXPECT_EQ(judged([](Outcome& run) { run.to.at = run.from.at + 6'000'000'000; }).reason,
+	EXPECT_EQ(judged([](Outcome& run) {
+		run.to.at = run.from.at + 6'000'000'000;
+		run.messages_ns += 4'000'000'000;
+	}).reason,
 		"repetition 1: the server counted 667 echoes a second, and the clients 2000");
+}
+
+// The server's count was raised by 45 %, and the latencies are those of before.
+TEST(ScaleRules, ALongRunHasALatencyForEachEchoOfTheServer) {
+	const auto reason_at = [](double seconds, std::uint64_t echoes) {
+		return judged([&](Outcome& run) {
+			run.cell.seconds = seconds;
+			run.to.at = run.from.at + static_cast<Nanoseconds>(seconds * 1e9);
+			run.latency = {};
+			run.latency.record(2'000'000, static_cast<std::uint64_t>(2000 * seconds));
+			run.latency_sum_ns = run.latency.count() * 2'000'000;
+			run.to.echoed = run.from.echoed + echoes;
+		}).reason;
+	};
+	EXPECT_EQ(reason_at(2, 4400), "");
+	EXPECT_EQ(reason_at(2, 4410), "repetition 1: the server counted 2205 echoes a second, and the clients 2000");
+	EXPECT_EQ(reason_at(2, 3630), "repetition 1: the server counted 1815 echoes a second, and the clients 2000");
+	EXPECT_EQ(reason_at(0.9, 2650), "") << "a short one may differ more";
+}
+
+TEST(ScaleRules, NothingOfARunIsLongerThanAllOfIt) {
+	EXPECT_EQ(judged([](Outcome& run) { run.messages_ns = 2'499'000'000; }).reason,
+		"repetition 1: warm-up and measured time of 2.50 s, but all messages took 2.50 s");
+	EXPECT_EQ(judged([](Outcome& run) { run.messages_ns = 2'500'000'000; }).reason, "");
+	EXPECT_NE(judged([](Outcome& run) {
+		run.latency.record(2'601'000'000);
+		run.latency_sum_ns += 2'601'000'000;
+	}).reason.find("a latency of 2.60 s, but all messages took 2.60 s"),
+		std::string::npos);
+	EXPECT_NE(judged([](Outcome& run) { run.cell.warmup_s = 100; }).reason.find("warm-up and measured time of 102 s"),
+		std::string::npos);
+}
+
+// Every latency was 0, or a thousandth of what it was, and no law contradicted the rate.
+TEST(ScaleRules, AnEchoAndAConnectionTakeARoundTripOfACacheLine) {
+	const auto reason_of = [](std::uint64_t echo_ns, std::uint64_t connect_ns) {
+		return judged([&](Outcome& run) {
+			run.round_trip_ns = 100;
+			run.cell.rate = 2000;
+			run.latency = {};
+			run.latency.record(echo_ns, 4000);
+			run.latency_sum_ns = 4000 * echo_ns;
+			run.connect = {};
+			run.connect.record(connect_ns, 4);
+			run.connect_sum_ns = 4 * connect_ns;
+		}).reason;
+	};
+	EXPECT_EQ(reason_of(2'000, 10'000), "");
+	EXPECT_EQ(reason_of(0, 10'000), "repetition 1: echoes that took no time");
+	EXPECT_EQ(reason_of(2'000, 0), "repetition 1: connections that took no time");
+	EXPECT_EQ(reason_of(12, 10'000),
+		"repetition 1: echoes of 12.0 ns, but a cache line takes 100 ns to the other process and back");
+	EXPECT_EQ(reason_of(2'000, 12),
+		"repetition 1: connections of 12.0 ns, but a cache line takes 100 ns to the other process and back");
+}
+
+TEST(ScaleRules, AFullWindowIsUnderWay) {
+	const auto with = [](std::uint32_t window) {
+		return judged([&](Outcome& run) {
+			run.cell.window = window;
+			run.server->counters.send_posts = 5000;
+		});
+	};
+	EXPECT_EQ(with(4).reason, "");
+	EXPECT_EQ(with(5).validity, Validity::suspect);
+	EXPECT_EQ(with(200).validity, Validity::invalid);
+}
+
+TEST(ScaleRules, AllClientsConnectInTheTimeOfEachAndTheirPauses) {
+	EXPECT_EQ(judged([](Outcome& run) { run.connecting_ns = 2'100'000'000; }).reason, "");
+	EXPECT_EQ(judged([](Outcome& run) { run.connecting_ns = 2'101'000'000; }).reason,
+		"repetition 1: the clients connected in 2.10 s, but none took longer than 0.0100 s");
+	const auto staggered = [](std::uint32_t clients, double stagger_ms, Nanoseconds took) {
+		return judged([&](Outcome& run) {
+			run.rows.assign(clients, run.rows[0]);
+			run.cell.clients = run.connected = run.good = clients;
+			run.cell.stagger_ms = stagger_ms;
+			run.connect = {};
+			run.connect.record(10'000'000, clients);
+			run.connect_sum_ns = 10'000'000ull * clients;
+			run.connecting_ns = took;
+			run.server->peak = run.server->queue_pairs = clients;
+		}).reason.find("but some paused for 0.9 s before") != std::string::npos;
+	};
+	EXPECT_TRUE(staggered(1000, 100, 899'000'000));
+	EXPECT_FALSE(staggered(1000, 100, 900'000'000));
+	EXPECT_FALSE(staggered(999, 100, 20'000'000)) << "the numbers of each process begin at 0";
+}
+
+TEST(ScaleRules, CountersThatCannotBeAreInvalid) {
+	const auto reason_with = [](const char* name, const Json& value, const bench::Environment& environment = {}) {
+		Json repetition = json_of(good_run());
+		repetition[name] = value;
+		return judged(row_of(columns_of(good_run().cell), {repetition}), environment).reason;
+	};
+	EXPECT_EQ(reason_with("queue_pairs_max", 3), "repetition 1: the server had 4 queue pairs, but its device has 3");
+	EXPECT_NE(
+		reason_with("server_switches", 2'600'000'001).find("switches of the server in 2600 ms"), std::string::npos);
+	const bench::Environment machine{{"memory_bytes", "2000000"}, {"cores", "2"}};
+	EXPECT_EQ(reason_with("kernel_connected", 2'000'000, machine), "");
+	for (const char* name : {"kernel_before", "kernel_connected", "resident_peak"})
+		EXPECT_EQ(
+			reason_with(name, 2'000'001, machine), std::string(name) + " is 2000001 B, but the machine has 2000000 B");
+	Json idle = json_of(good_run());
+	idle["idle_ns"] = 1'000'000'000;
+	idle["idle_cpu_ns"] = 4'500'000'000;
+	EXPECT_EQ(judged(row_of(columns_of(good_run().cell), {idle}), machine).reason, "");
+	idle["idle_cpu_ns"] = 4'600'000'000;
+	EXPECT_EQ(judged(row_of(columns_of(good_run().cell), {idle}), machine).reason,
+		"4.60 s of processor time in 1.00 s on 2 cores");
+}
+
+// One post of a carrier had all echoes of its clients.
+TEST(ScaleRules, APostHasNoMoreEchoesThanAFrame) {
+	const auto valid_with = [](std::uint64_t posts) {
+		return judged([&](Outcome& run) {
+			run.cell.window = 2;
+			run.server->counters.send_posts = posts;
+		}).validity == Validity::valid;
+	};
+	EXPECT_TRUE(valid_with(5));
+	EXPECT_FALSE(valid_with(4));
 }
 
 TEST(ScaleRules, TcpClientsDoNotConnectByRdmaCm) {

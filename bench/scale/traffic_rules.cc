@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "bench/judge/judge.h"
+#include "bench/judge/least_times.h"
 #include "bench/judge/link.h"
 #include "bench/scale/repetition.h"
 
@@ -22,7 +23,11 @@ using bench::three_digits;
 constexpr double rate_kept = 0.9, window_kept = 0.9;
 // The factor between the server's rate and the clients' from which a run was disturbed: the two
 // count the same echoes, in times that differ a little.
-constexpr double rates_apart = 1.5;
+constexpr double rates_apart = 1.5, rates_apart_in_long_runs = 1.1;
+// The share of its window that a client has under way: the sends of a full one take their time.
+constexpr double few_under_way = 0.25;
+// Messages of clients that share a queue pair leave together, as many as a frame holds.
+constexpr double frame_bytes = 64 << 10;
 constexpr double fair = 0.95;
 // Messages of a client on average from which on work is compared. With fewer, clients differ only
 // because the measured time ends between one message and the next.
@@ -45,6 +50,7 @@ struct Traffic {
 		  counted(count(repetition, "counted")),
 		  counted_s(count(repetition, "counted_ns") / 1e9),
 		  messages_s(count(repetition, "messages_ns") / 1e9),
+		  warmup_s(setting(row, "warmup_s")),
 		  latencies(count(repetition, "latencies")),
 		  latency_sum_s(count(repetition, "latency_sum_ns") / 1e9),
 		  longest_s(setting(repetition, "latency_max_ms") / 1e3),
@@ -59,7 +65,7 @@ struct Traffic {
 	bool only_wait() const { return timed() && !paced() && think_s == 0 && messages == 0 && all_good; }
 
 	double clients, window, rate, think_s, messages, seconds, size;
-	double echoes, counted, counted_s, messages_s, latencies, latency_sum_s, longest_s;
+	double echoes, counted, counted_s, messages_s, warmup_s, latencies, latency_sum_s, longest_s;
 	bool all_good;
 
 private:
@@ -98,7 +104,10 @@ void examine_posts(const Json& row, const Json& repetition, const Traffic& is, F
 	const auto posts = count_in(repetition, "send_posts"), lists = count_in(repetition, "receive_posts");
 	const auto shared = number_of(row, "shared_qps");
 	const auto least = is.window == 1 && shared && shared->value == 0 ? count_in(repetition, "echoes") : 0;
-	if (posts < least || (is.echoes > 0 && (posts == 0 || lists == 0)))
+	// The server's echoes of a frame leave in a frame.
+	const double most_of_post = std::max(1.0, frame_bytes / std::max(1.0, is.size));
+	if (posts < least || (is.echoes > 0 && (posts == 0 || lists == 0)) ||
+		is.echoes > most_of_post * static_cast<double>(posts))
 		findings.invalid(
 			fmt::format("{} sends and {} lists of receives were posted for {} echoes", posts, lists, is.echoes));
 }
@@ -116,11 +125,27 @@ void examine_pace(const Traffic& is, Findings& findings) {
 			"{} echoes, but clients that pause for {} s after each have time for {:.0f}", is.echoes, is.think_s, most));
 }
 
+// The latencies, the warm-up and the measured time lie within the time of all messages.
+void examine_extent(const Json& repetition, const Traffic& is, Findings& findings) {
+	const auto longer = [&](double part_s, std::string_view what) {
+		if (part_s > is.messages_s * (1 + rounding))
+			findings.invalid(fmt::format(
+				"{} of {} s, but all messages took {} s", what, three_digits(part_s), three_digits(is.messages_s)));
+	};
+	longer(is.longest_s, "a latency");
+	if (is.timed()) longer(is.counted_s + (is.counted > 0 ? is.warmup_s : 0), "warm-up and measured time");
+	if (has_server(repetition))
+		if (const auto switches = number_of(repetition, "server_switches"))
+			bench::examine_pace(switches->value, "switches of the server", is.messages_s * 1e9, findings);
+	bench::examine_pace(is.counted, "echoes", is.counted_s * 1e9, findings);
+}
+
 // Clients that do nothing but send and wait always have a message under way. But a process that is
 // off its processor is late with the next message, which shows in no latency. So a run that had a
 // little less under way is only suspect, and one that had next to none is invalid only if it is
 // long, and has many latencies.
-void examine_under_way(const Traffic& is, Findings& findings) {
+void examine_under_way(const Json& repetition, const Traffic& is, Findings& findings) {
+	if (is.latencies > 0) bench::examine_answers(repetition, is.mean_latency_s() * 1e9, "echoes", findings);
 	if (is.paced() || is.latencies == 0 || is.latencies_s() == 0) return;
 	const double slots = is.clients * is.window;
 	const bool says_much =
@@ -130,12 +155,13 @@ void examine_under_way(const Traffic& is, Findings& findings) {
 	// A latency counts if its message began and ended in the measured time, so each client lacks
 	// one at either end.
 	const double under_way = (is.latency_sum_s + 2 * slots * is.longest_s) / is.latencies_s();
-	if (!is.only_wait() || bench::little_tolerance * under_way >= is.clients) return;
+	const double least = std::max(is.clients / bench::little_tolerance, few_under_way * slots);
+	if (!is.only_wait() || under_way >= least) return;
 	const std::string text = fmt::format(
 		"rate and latency give {} messages under way on average, but {} clients do "
 		"nothing but send and wait",
 		three_digits(is.latency_sum_s / is.seconds), is.clients);
-	if (says_much && under_way < bench::little_minimum * is.clients) findings.invalid(text);
+	if (says_much && under_way < bench::little_minimum * slots) findings.invalid(text);
 	else findings.suspect(text);
 }
 
@@ -155,7 +181,8 @@ void examine_rate(const Traffic& is, Findings& findings) {
 				rate, is.rate));
 	// Messages that were under way at the beginning or at the end have no latency.
 	const double least = is.latencies / is.seconds, most = (is.latencies + 2 * is.clients * is.window) / is.seconds;
-	if (is.all_good && (rate > rates_apart * most || rates_apart * rate < least))
+	const double apart = is.seconds >= long_run_s ? rates_apart_in_long_runs : rates_apart;
+	if (is.all_good && (rate > apart * most || apart * rate < least))
 		findings.suspect(fmt::format(
 			"the server counted {} echoes a second, and the clients {}", three_digits(rate), three_digits(least)));
 }
@@ -173,7 +200,8 @@ void examine_traffic(const Json& row, const Json& repetition, Findings& findings
 	examine_counts(repetition, is, findings);
 	examine_posts(row, repetition, is, findings);
 	examine_pace(is, findings);
-	examine_under_way(is, findings);
+	examine_extent(repetition, is, findings);
+	examine_under_way(repetition, is, findings);
 	examine_rate(is, findings);
 	examine_fairness(repetition, is, findings);
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/judge/least_times.h"
+
+#include <gtest/gtest.h>
+
+namespace verbena::bench {
+namespace {
+
+Verdict of_answers(double ns, const Json& repetition) {
+	Findings findings;
+	examine_answers(repetition, ns, "echoes", findings);
+	return findings.verdict();
+}
+
+// Latencies of 0 switched Little's law off, and any rate was valid.
+TEST(LeastTimes, NothingTakesNoTime) {
+	EXPECT_EQ(of_answers(0, Json::object()).validity, Validity::invalid);
+	EXPECT_EQ(of_answers(0, {{"round_trip_ns", 100}}).reason, "echoes that took no time");
+	EXPECT_EQ(of_answers(1, Json::object()).validity, Validity::valid);
+}
+
+// All times of a table were divided by a thousand.
+TEST(LeastTimes, AnAnswerTakesARoundTripOfACacheLine) {
+	const Json repetition{{"rtt_before_ns", 150}, {"rtt_after_ns", 120}};
+	EXPECT_EQ(of_answers(80, repetition).validity, Validity::valid);
+	EXPECT_EQ(of_answers(79, repetition).validity, Validity::suspect);
+	EXPECT_EQ(of_answers(15, repetition).validity, Validity::suspect);
+	EXPECT_EQ(of_answers(14.9, repetition).validity, Validity::invalid);
+	EXPECT_EQ(of_answers(14.9, repetition).reason,
+		"echoes of 14.9 ns, but a cache line takes 120 ns to the other process and back");
+}
+
+// The processors did something else while this round trip was measured.
+TEST(LeastTimes, ADistanceOfMicrosecondsIsNone) {
+	EXPECT_EQ(of_answers(200, {{"core_to_core_ns", 53'000}}).validity, Validity::valid);
+	EXPECT_EQ(of_answers(200, {{"core_to_core_ns", 1000}}).validity, Validity::suspect);
+	EXPECT_EQ(of_answers(20, {{"rtt_before_ns", 53'000}, {"rtt_after_ns", 100}}).validity, Validity::suspect);
+}
+
+TEST(LeastTimes, NothingIsCountedMoreThanOnceANanosecond) {
+	const auto found = [](double count, double most) {
+		Findings findings;
+		examine_pace(count, "frames", 2e6, findings, most);
+		return findings.verdict().reason;
+	};
+	EXPECT_EQ(found(2e6, 1), "");
+	EXPECT_EQ(found(2'000'001, 1), "2000001 frames in 2.00 ms are more than 1 a nanosecond");
+	EXPECT_EQ(found(2'000'001, bytes_per_ns_most), "");
+	EXPECT_NE(found(2.1e10, bytes_per_ns_most), "");
+}
+
+}  // namespace
+}  // namespace verbena::bench
