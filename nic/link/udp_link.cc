@@ -248,11 +248,14 @@ void UdpLink::deliver(Receiver& s, std::size_t index, PacketSink sink) {
 	const bool multicast = wire::is_multicast(envelope.flow.destination);
 	wire::IpHabit& habit = habit_of(envelope.flow);
 	std::uint16_t position = 0;
+	wire::IcrcPrefix prefix(envelope.flow, segment);
 	for (std::size_t offset = 0; offset < bytes.size(); offset += segment, ++position) {
 		const auto packet = bytes.subspan(offset, std::min(segment, bytes.size() - offset));
 		++counters_.packets_received;
 		counters_.multicast_packets_received += multicast;
-		auto parsed = wire::parse(envelope.flow, packet, habit.guess(position));
+		if (packet.size() != segment) [[unlikely]]
+			prefix = wire::IcrcPrefix(envelope.flow, packet.size());
+		auto parsed = wire::parse(prefix, packet, habit.guess(position));
 		if (parsed && !habit.accept(parsed->ip)) parsed = std::unexpected(wire::DropReason::wrong_icrc);
 		if (parsed)
 			sink.deliver(sink.context,

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <new>
+#include <optional>
 #include <sys/mman.h>
 
 #include "base/check.h"
@@ -55,6 +56,7 @@ public:
 			flow_ = flow;
 			segment_bytes_ = piece.wire_bytes();
 		}
+		if (piece.wire_bytes() != last_bytes_) prefix_.emplace(flow_, piece.wire_bytes());
 		const std::span<std::byte, wire::header_bytes_max> header(scratch_ + used_, wire::header_bytes_max);
 		const std::size_t header_bytes = wire::write_header(slot, piece, header);
 		const std::byte* lies_at = payload + piece.payload_offset;
@@ -70,7 +72,7 @@ public:
 		const std::span<std::byte, wire::trailer_bytes_max> trailer(scratch_ + used_, wire::trailer_bytes_max);
 		// The ICRC covers the IPv4 identification: the kernel numbers the segments of a batch from
 		// 0, and a single packet has 0.
-		const std::size_t trailer_bytes = wire::write_trailer(flow, static_cast<std::uint16_t>(packets_),
+		const std::size_t trailer_bytes = wire::write_trailer(*prefix_, static_cast<std::uint16_t>(packets_),
 			{.headers = header.first(header_bytes),
 				.payload = {lies_at, piece.payload_bytes},
 				.pad_count = piece.pad_count},
@@ -112,6 +114,7 @@ private:
 	std::size_t limit_;
 	std::size_t packets_ = 0, bytes_ = 0, segment_bytes_ = 0, last_bytes_ = 0;
 	wire::Flow flow_;
+	std::optional<wire::IcrcPrefix> prefix_;  // serves packets of last_bytes_
 	std::size_t used_ = 0, piece_count_ = 0;
 	std::byte scratch_[UdpBatch::packets_max * packet_scratch];
 	iovec pieces_[UdpBatch::packets_max * 3];

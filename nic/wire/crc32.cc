@@ -9,6 +9,8 @@
 #include <immintrin.h>
 #endif
 
+#include "base/check.h"
+
 namespace verbena::wire {
 namespace {
 
@@ -26,12 +28,13 @@ constexpr auto tables = [] {
 	return t;
 }();
 
-// The routines below work on the CRC register, which crc32() inverts before and after.
-std::uint32_t by_tables(std::uint32_t reg, const std::byte* p, std::size_t n) {
-	for (; n >= 8; p += 8, n -= 8) {
+// The routines below work on the CRC register, which crc32() inverts before and after. `ones` is 0
+// if there are less than 8 bytes.
+std::uint32_t by_tables(std::uint32_t reg, const std::byte* p, std::size_t n, std::uint64_t ones) {
+	for (; n >= 8; p += 8, n -= 8, ones = 0) {
 		std::uint64_t word;
 		std::memcpy(&word, p, 8);
-		word ^= reg;
+		word = (word | ones) ^ reg;
 		reg = 0;
 		for (int i = 0; i < 8; ++i) reg ^= tables[7 - i][word >> 8 * i & 0xff];
 	}
@@ -107,9 +110,11 @@ template <unsigned distance> [[VERBENA_PCLMUL]] inline __m128i fold(__m128i x, _
 	return finish(fold<128>(fold<128>(fold<128>(x0, x1), x2), x3), p, n);
 }
 
-[[gnu::target("pclmul,sse4.1")]] std::uint32_t by_pclmul(std::uint32_t reg, const std::byte* p, std::size_t n) {
-	if (n < 16) return by_tables(reg, p, n);
-	const __m128i x0 = _mm_xor_si128(load(p), _mm_cvtsi32_si128(static_cast<int>(reg)));
+[[gnu::target("pclmul,sse4.1")]] std::uint32_t by_pclmul(
+	std::uint32_t reg, const std::byte* p, std::size_t n, std::uint64_t ones) {
+	if (n < 16) return by_tables(reg, p, n, ones);
+	const __m128i first = _mm_or_si128(load(p), _mm_cvtsi64_si128(static_cast<long long>(ones)));
+	const __m128i x0 = _mm_xor_si128(first, _mm_cvtsi32_si128(static_cast<int>(reg)));
 	if (n < 64) return finish(x0, p + 16, n - 16);
 	return finish(x0, load(p + 16), load(p + 32), load(p + 48), p + 64, n - 64);
 }
@@ -121,10 +126,11 @@ template <unsigned distance> [[VERBENA_VPCLMUL]] inline __m512i fold512(__m512i 
 		onto, _mm512_clmulepi64_epi128(x, k, 0x00), _mm512_clmulepi64_epi128(x, k, 0x11), 0x96);
 }
 
-[[VERBENA_VPCLMUL]] std::uint32_t by_vpclmul(std::uint32_t reg, const std::byte* p, std::size_t n) {
-	if (n < 256) return by_pclmul(reg, p, n);
-	__m512i x0 =
-		_mm512_xor_si512(_mm512_loadu_si512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(reg))));
+[[VERBENA_VPCLMUL]] std::uint32_t by_vpclmul(std::uint32_t reg, const std::byte* p, std::size_t n, std::uint64_t ones) {
+	if (n < 256) return by_pclmul(reg, p, n, ones);
+	const __m512i first =
+		_mm512_or_si512(_mm512_loadu_si512(p), _mm512_zextsi128_si512(_mm_cvtsi64_si128(static_cast<long long>(ones))));
+	__m512i x0 = _mm512_xor_si512(first, _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(reg))));
 	__m512i x1 = _mm512_loadu_si512(p + 64), x2 = _mm512_loadu_si512(p + 128), x3 = _mm512_loadu_si512(p + 192);
 	for (p += 256, n -= 256; n >= 256; p += 256, n -= 256) {
 		x0 = fold512<2048>(x0, _mm512_loadu_si512(p));
@@ -139,7 +145,7 @@ template <unsigned distance> [[VERBENA_VPCLMUL]] inline __m512i fold512(__m512i 
 
 #endif
 
-using Routine = std::uint32_t (*)(std::uint32_t, const std::byte*, std::size_t);
+using Routine = std::uint32_t (*)(std::uint32_t, const std::byte*, std::size_t, std::uint64_t);
 
 Routine best() {
 #if defined(__x86_64__)
@@ -155,18 +161,23 @@ Routine best() {
 
 // The routine is chosen at the first call, because a preloaded library may be called before its
 // static initializers have run.
-std::uint32_t choose(std::uint32_t reg, const std::byte* p, std::size_t n);
+std::uint32_t choose(std::uint32_t reg, const std::byte* p, std::size_t n, std::uint64_t ones);
 constinit std::atomic<Routine> routine = choose;
 
-std::uint32_t choose(std::uint32_t reg, const std::byte* p, std::size_t n) {
+std::uint32_t choose(std::uint32_t reg, const std::byte* p, std::size_t n, std::uint64_t ones) {
 	routine.store(best(), std::memory_order_relaxed);
-	return routine.load(std::memory_order_relaxed)(reg, p, n);
+	return routine.load(std::memory_order_relaxed)(reg, p, n, ones);
 }
 
 }  // namespace
 
 std::uint32_t crc32(std::uint32_t crc, std::span<const std::byte> bytes) {
-	return ~routine.load(std::memory_order_relaxed)(~crc, bytes.data(), bytes.size());
+	return ~routine.load(std::memory_order_relaxed)(~crc, bytes.data(), bytes.size(), 0);
+}
+
+std::uint32_t crc32_with_ones(std::uint32_t crc, std::span<const std::byte> bytes, std::uint64_t ones) {
+	check(bytes.size() >= sizeof ones, "the ones are in bytes of the message");
+	return ~routine.load(std::memory_order_relaxed)(~crc, bytes.data(), bytes.size(), ones);
 }
 
 }  // namespace verbena::wire

@@ -18,6 +18,9 @@ namespace verbena::wire {
 
 // Continues the checksum `crc` of the preceding bytes, 0 at the start.
 std::uint32_t crc32(std::uint32_t crc, std::span<const std::byte> bytes);
+// The same of 8 bytes or more, as if all bits of `ones` were set in the first 8; the first byte has
+// the lowest bits.
+std::uint32_t crc32_with_ones(std::uint32_t crc, std::span<const std::byte> bytes, std::uint64_t ones);
 
 // Arithmetic on CRCs as polynomials over GF(2), modulo the CRC's. Bit 31 is the coefficient of x^0.
 namespace polynomial {

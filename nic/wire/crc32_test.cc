@@ -40,6 +40,16 @@ TEST(Crc32, IsTheDefinitionAtEverySizeAndAlignment) {
 	EXPECT_EQ(crc32(0, bytes), by_bits(0, bytes));
 }
 
+TEST(Crc32, WithOnesIsThatOfBytesInWhichTheyAreSet) {
+	constexpr std::uint64_t ones = 0x0102'0080'ff00'0040;
+	const auto bytes = noise(1200);
+	for (std::size_t size = 8; size < bytes.size(); ++size) {
+		std::vector<std::byte> set(bytes.begin(), bytes.begin() + static_cast<long>(size));
+		for (int i = 0; i < 8; ++i) set[static_cast<std::size_t>(i)] |= static_cast<std::byte>(ones >> 8 * i);
+		ASSERT_EQ(crc32_with_ones(0x1234, std::span(bytes).first(size), ones), by_bits(0x1234, set)) << size;
+	}
+}
+
 TEST(Crc32, ContinuesAcrossPieces) {
 	const auto bytes = noise(1000);
 	for (const std::size_t cut : {0, 1, 15, 16, 63, 64, 255, 256, 999})

@@ -43,12 +43,31 @@ struct IpFields {
 	friend bool operator==(const IpFields&, const IpFields&) = default;
 };
 
-// The ICRC of a packet. `ip` is ignored for IPv6.
+// The checksum of what the ICRC covers before the BTH. Packets of one flow and size differ there in
+// the IPv4 fields alone, and the difference that these make is looked up.
+class IcrcPrefix {
+public:
+	// `bytes`: the size of the UDP payload with its ICRC.
+	IcrcPrefix(const Flow& flow, std::size_t bytes);
+
+	std::uint32_t with(IpFields fields) const;  // the fields are ignored for IPv6
+	std::size_t bytes() const { return bytes_; }
+	bool is_ipv4() const { return is_ipv4_; }
+
+private:
+	std::size_t bytes_;
+	bool is_ipv4_;
+	std::uint32_t crc_;  // with the fields {}
+};
+
+// The ICRC of a packet, whose size is that of the prefix.
+std::uint32_t icrc(const IcrcPrefix& prefix, IpFields ip, const IcrcInput& packet);
 std::uint32_t icrc(const Flow& flow, IpFields ip, const IcrcInput& packet);
 
 // Returns the IPv4 fields for which the ICRC of `datagram` is right, or nothing if it is wrong for
 // all. `datagram` is a UDP payload with its ICRC, of 16 to 65,000 bytes. `likely` is tried first,
 // and costs least. An IPv6 packet has no such fields: the result is `likely` or nothing.
-std::optional<IpFields> matching_ip_fields(const Flow& flow, std::span<const std::byte> datagram, IpFields likely);
+std::optional<IpFields> matching_ip_fields(
+	const IcrcPrefix& prefix, std::span<const std::byte> datagram, IpFields likely);
 
 }  // namespace verbena::wire

@@ -74,6 +74,10 @@ TEST(Icrc, DoesNotDependOnHowPacketsOfAnySizeAreCut) {
 			const std::uint32_t cut =
 				icrc(uc_send.flow, {.id = 1}, {.headers = covered.first(headers), .payload = covered.subspan(headers)});
 			EXPECT_EQ(cut, short_headers) << headers << " of " << size << " bytes";
+			const std::vector<std::byte> apart(covered.begin() + static_cast<long>(headers), covered.end());
+			EXPECT_EQ(
+				icrc(uc_send.flow, {.id = 1}, {.headers = covered.first(headers), .payload = apart}), short_headers)
+				<< "in two places, " << headers << " of " << size << " bytes";
 		}
 	}
 }
@@ -99,6 +103,10 @@ const Capture fragmentable{.flow = uc_send.flow,
 	.ip_id = 1144,
 	.datagram = hex("2460ffff 000000d3 00cf1710 4630818b e28935d9 0e9a9550 5401be88 5e500000 f89e399a")};
 
+std::optional<IpFields> solved(const Flow& flow, std::span<const std::byte> datagram, IpFields likely) {
+	return matching_ip_fields(IcrcPrefix(flow, datagram.size()), datagram, likely);
+}
+
 constexpr IpFields with_df(std::uint16_t id) { return {.id = id, .dont_fragment = true}; }
 constexpr IpFields without_df(std::uint16_t id) { return {.id = id, .dont_fragment = false}; }
 
@@ -107,18 +115,33 @@ TEST(Icrc, CoversTheDfBit) {
 	EXPECT_NE(icrc(fragmentable.flow, with_df(1144), {.headers = fragmentable.covered()}), fragmentable.stored());
 }
 
+// The prefix of a flow and a size serves packets with any fields, and congestion bits.
+TEST(Icrc, OfPacketsWithOnePrefixIsThatOfEachAlone) {
+	const auto covered = uc_send.covered();
+	const IcrcPrefix prefix(uc_send.flow, uc_send.datagram.size());
+	for (const std::uint16_t id : {0, 1, 63, 255, 256, 1144, 0x8000, 0xffff})
+		for (const bool df : {true, false}) {
+			const IpFields fields{id, df};
+			EXPECT_EQ(icrc(prefix, fields, {.headers = covered}), icrc(uc_send.flow, fields, {.headers = covered}));
+		}
+	EXPECT_EQ(icrc(prefix, without_df(1144), {.headers = fragmentable.covered()}), fragmentable.stored());
+	auto marked = uc_send.datagram;
+	marked[4] = std::byte{0xc0};
+	EXPECT_EQ(icrc(prefix, with_df(1144), {.headers = std::span(marked).first(32)}), uc_send.stored());
+}
+
 TEST(MatchingIpFields, AreTheLikelyOnesWhereTheyAreRight) {
-	EXPECT_EQ(matching_ip_fields(uc_send.flow, uc_send.datagram, with_df(1144)), with_df(1144));
-	EXPECT_EQ(matching_ip_fields(fragmentable.flow, fragmentable.datagram, without_df(1144)), without_df(1144));
+	EXPECT_EQ(solved(uc_send.flow, uc_send.datagram, with_df(1144)), with_df(1144));
+	EXPECT_EQ(solved(fragmentable.flow, fragmentable.datagram, without_df(1144)), without_df(1144));
 }
 
 TEST(MatchingIpFields, AreSolvedFromWhateverGuess) {
 	for (const std::uint16_t id : {0, 1, 63, 1144, 0x8000, 0xffff})
 		for (const bool df : {true, false}) {
 			const IpFields guess{id, df};
-			EXPECT_EQ(matching_ip_fields(uc_send.flow, uc_send.datagram, guess), with_df(1144));
-			EXPECT_EQ(matching_ip_fields(notification.flow, notification.datagram, guess), with_df(0x718c));
-			EXPECT_EQ(matching_ip_fields(fragmentable.flow, fragmentable.datagram, guess), without_df(1144));
+			EXPECT_EQ(solved(uc_send.flow, uc_send.datagram, guess), with_df(1144));
+			EXPECT_EQ(solved(notification.flow, notification.datagram, guess), with_df(0x718c));
+			EXPECT_EQ(solved(fragmentable.flow, fragmentable.datagram, guess), without_df(1144));
 		}
 }
 
@@ -130,7 +153,7 @@ TEST(MatchingIpFields, AreFoundAtEveryPacketSize) {
 			uc_send.flow, sent, {.headers = std::span(datagram).first(12), .payload = std::span(datagram).subspan(12)});
 		datagram.resize(size + icrc_size);
 		std::memcpy(&datagram[size], &value, icrc_size);
-		ASSERT_EQ(matching_ip_fields(uc_send.flow, datagram, with_df(5)), sent) << size;
+		ASSERT_EQ(solved(uc_send.flow, datagram, with_df(5)), sent) << size;
 	}
 }
 
@@ -141,7 +164,7 @@ TEST(MatchingIpFields, DoNotExistForADamagedByte) {
 			for (int bit = 0; bit < 8; ++bit) {
 				auto damaged = capture.datagram;
 				damaged[at] ^= static_cast<std::byte>(1 << bit);
-				EXPECT_FALSE(matching_ip_fields(capture.flow, damaged, with_df(0))) << at;
+				EXPECT_FALSE(solved(capture.flow, damaged, with_df(0))) << at;
 			}
 		}
 	}
@@ -150,17 +173,17 @@ TEST(MatchingIpFields, DoNotExistForADamagedByte) {
 TEST(MatchingIpFields, IgnoreTheCongestionBits) {
 	auto marked = uc_send.datagram;
 	marked[4] ^= std::byte{0xc0};
-	EXPECT_EQ(matching_ip_fields(uc_send.flow, marked, with_df(0)), with_df(1144));
+	EXPECT_EQ(solved(uc_send.flow, marked, with_df(0)), with_df(1144));
 }
 
 TEST(MatchingIpFields, OfIpv6AreNotSolvedFor) {
 	Flow flow = uc_send.flow;
 	flow.source = flow.destination = gid("fd000000 00000000 00000000 00000001");
 	auto datagram = uc_send.datagram;
-	EXPECT_FALSE(matching_ip_fields(flow, datagram, with_df(0)));
+	EXPECT_FALSE(solved(flow, datagram, with_df(0)));
 	const std::uint32_t value = icrc(flow, {}, {.headers = std::span(datagram).first(32)});
 	std::memcpy(&datagram[32], &value, icrc_size);
-	EXPECT_EQ(matching_ip_fields(flow, datagram, with_df(17)), with_df(17));
+	EXPECT_EQ(solved(flow, datagram, with_df(17)), with_df(17));
 }
 
 }  // namespace

@@ -116,10 +116,10 @@ std::size_t write_header(const Slot& slot, const Piece& piece, std::span<std::by
 	return static_cast<std::size_t>(at - to.data());
 }
 
-std::size_t write_trailer(
-	const Flow& flow, std::uint16_t ip_id, const IcrcInput& packet, std::span<std::byte, trailer_bytes_max> to) {
+std::size_t write_trailer(const IcrcPrefix& prefix, std::uint16_t ip_id, const IcrcInput& packet,
+	std::span<std::byte, trailer_bytes_max> to) {
 	std::memset(to.data(), 0, packet.pad_count);
-	store_be32(&to[packet.pad_count], std::byteswap(icrc(flow, {.id = ip_id}, packet)));
+	store_be32(&to[packet.pad_count], std::byteswap(icrc(prefix, {.id = ip_id}, packet)));
 	return packet.pad_count + icrc_size;
 }
 
@@ -134,7 +134,7 @@ std::size_t write_packet(const Slot& slot, std::uint32_t index, const std::byte*
 	const IcrcInput input{.headers = to.first(header_bytes),
 		.payload = to.subspan(header_bytes, piece.payload_bytes),
 		.pad_count = piece.pad_count};
-	const std::size_t trailer_bytes = write_trailer(flow, ip_id, input, trailer);
+	const std::size_t trailer_bytes = write_trailer(IcrcPrefix(flow, piece.wire_bytes()), ip_id, input, trailer);
 	std::memcpy(&to[header_bytes + piece.payload_bytes], trailer, trailer_bytes);
 	return piece.wire_bytes();
 }
@@ -156,6 +156,11 @@ std::string_view name(DropReason reason) {
 }
 
 std::expected<Parsed, DropReason> parse(const Flow& flow, std::span<const std::byte> datagram, IpFields likely) {
+	return parse(IcrcPrefix(flow, datagram.size()), datagram, likely);
+}
+
+std::expected<Parsed, DropReason> parse(
+	const IcrcPrefix& prefix, std::span<const std::byte> datagram, IpFields likely) {
 	const auto drop = [](DropReason reason) { return std::unexpected(reason); };
 	if (datagram.size() < Bth::size + icrc_size) return drop(DropReason::too_short);
 	if (datagram.size() > packet_bytes_max) return drop(DropReason::too_long);
@@ -164,8 +169,8 @@ std::expected<Parsed, DropReason> parse(const Flow& flow, std::span<const std::b
 	const Bth bth = view.read();
 	const OpcodeFacts& f = facts(bth.opcode);
 	if (bth.opcode == congestion_notification && datagram.size() == Bth::size + notification_reserved_size + icrc_size)
-		return drop(
-			matching_ip_fields(flow, datagram, likely) ? DropReason::congestion_notification : DropReason::wrong_icrc);
+		return drop(matching_ip_fields(prefix, datagram, likely) ? DropReason::congestion_notification
+																 : DropReason::wrong_icrc);
 	if (!f.known) return drop(DropReason::unknown_opcode);
 	if (datagram.size() < std::size_t{f.header_bytes} + icrc_size + bth.pad_count) return drop(DropReason::too_short);
 	const std::size_t payload_bytes = datagram.size() - f.header_bytes - icrc_size - bth.pad_count;
@@ -175,7 +180,7 @@ std::expected<Parsed, DropReason> parse(const Flow& flow, std::span<const std::b
 	// pad.
 	if (datagram.size() % 4 != 0 || (bth.pad_count != 0 && (payload_bytes == 0 || !f.last)))
 		return drop(DropReason::wrong_pad);
-	const std::optional<IpFields> ip = matching_ip_fields(flow, datagram, likely);
+	const std::optional<IpFields> ip = matching_ip_fields(prefix, datagram, likely);
 	if (!ip) return drop(DropReason::wrong_icrc);
 	// Checked after the ICRC, so that a damaged packet does not count as a foreign one. The top bit
 	// only distinguishes full from limited members.

@@ -9,7 +9,8 @@
 //         const Piece piece = piece_of(slot, i);
 //         const std::size_t size = write_header(slot, piece, header);
 //         const auto bytes = payload.subspan(piece.payload_offset, piece.payload_bytes);
-//         write_trailer(flow, ip_id, {header.first(size), bytes, piece.pad_count}, trailer);
+//         write_trailer(IcrcPrefix(flow, piece.wire_bytes()), ip_id,
+//             {header.first(size), bytes, piece.pad_count}, trailer);
 //     }
 //
 // `write_packet` writes one packet into one buffer. `parse` is the reverse.
@@ -58,10 +59,10 @@ Piece piece_of(const Slot& slot, std::uint32_t index);
 // Writes the BTH and extended headers of a piece of `slot`; returns their size.
 std::size_t write_header(const Slot& slot, const Piece& piece, std::span<std::byte, header_bytes_max> to);
 
-// Writes the pad and the ICRC of a packet; returns their size. `ip_id` is ignored for IPv6. A
-// packet of ours has DF set.
+// Writes the pad and the ICRC of a packet; returns their size. `prefix` is of its flow and its
+// wire_bytes(). `ip_id` is ignored for IPv6. A packet of ours has DF set.
 std::size_t write_trailer(
-	const Flow& flow, std::uint16_t ip_id, const IcrcInput& packet, std::span<std::byte, trailer_bytes_max> to);
+	const IcrcPrefix& prefix, std::uint16_t ip_id, const IcrcInput& packet, std::span<std::byte, trailer_bytes_max> to);
 
 // Writes the whole packet `index` of a slot whose payload begins at `payload`; returns its size.
 // `to` must have room for it (packet_bytes_max).
@@ -99,5 +100,7 @@ struct Parsed {
 // reported for the packet; the other fields of `flow` are ignored. The kernel does not report the
 // fields of the IPv4 header that the ICRC covers; `likely` is the first guess (icrc.h).
 std::expected<Parsed, DropReason> parse(const Flow& flow, std::span<const std::byte> datagram, IpFields likely);
+// The same for one of several datagrams of a flow and a size.
+std::expected<Parsed, DropReason> parse(const IcrcPrefix& prefix, std::span<const std::byte> datagram, IpFields likely);
 
 }  // namespace verbena::wire
