@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nic/link/udp_path.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <optional>
@@ -33,8 +34,9 @@ void discard(void* from, void* to) {
 
 void UdpPath::Unmap::operator()(wire::Direction* direction) const { munmap(direction, sizeof *direction); }
 
-// A batch of packets under construction. Headers, trailers and inline payloads are written one
-// after the other into `scratch_`; longer payloads stay in the arena, and an iovec refers to them.
+// A batch of packets under construction. Headers, trailers, short and inline payloads are written
+// one after the other into `scratch_`; longer payloads stay in the arena, and an iovec refers to
+// them.
 class UdpPath::Batch {
 public:
 	explicit Batch(std::size_t limit) : limit_(limit) {}
@@ -60,14 +62,15 @@ public:
 		const std::span<std::byte, wire::header_bytes_max> header(scratch_ + used_, wire::header_bytes_max);
 		const std::size_t header_bytes = wire::write_header(slot, piece, header);
 		const std::byte* lies_at = payload + piece.payload_offset;
-		if (slot.payload_line == wire::Slot::inline_payload) {
-			// An inline payload lies in the caller's copy of the slot, which dies before send().
+		// An inline payload lies in the caller's copy of the slot, which dies before send().
+		const bool copied = slot.payload_line == wire::Slot::inline_payload || piece.payload_bytes <= copied_bytes_max;
+		if (copied) {
 			std::memcpy(header.data() + header_bytes, lies_at, piece.payload_bytes);
 			lies_at = header.data() + header_bytes;
 		}
 		append(header.data(), header_bytes);
 		append(lies_at, piece.payload_bytes);
-		used_ += header_bytes + (slot.payload_line == wire::Slot::inline_payload ? piece.payload_bytes : 0);
+		used_ += header_bytes + (copied ? piece.payload_bytes : 0);
 
 		const std::span<std::byte, wire::trailer_bytes_max> trailer(scratch_ + used_, wire::trailer_bytes_max);
 		// The ICRC covers the IPv4 identification: the kernel numbers the segments of a batch from
@@ -108,8 +111,11 @@ private:
 		pieces_[piece_count_++] = {.iov_base = const_cast<std::byte*>(from), .iov_len = size};
 	}
 
-	static constexpr std::size_t packet_scratch =
-		wire::header_bytes_max + wire::Slot::inline_bytes_max + wire::trailer_bytes_max;
+	// A short payload is copied, so that the packets of a batch lie in one piece: for the kernel a
+	// piece costs more than these bytes.
+	static constexpr std::size_t copied_bytes_max = 256;
+	static constexpr std::size_t packet_scratch = wire::header_bytes_max +
+		std::max<std::size_t>(wire::Slot::inline_bytes_max, copied_bytes_max) + wire::trailer_bytes_max;
 
 	std::size_t limit_;
 	std::size_t packets_ = 0, bytes_ = 0, segment_bytes_ = 0, last_bytes_ = 0;
