@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "bench/table/histogram.h"
@@ -13,6 +14,8 @@ namespace {
 
 // Histograms of fewer buckets may agree by chance.
 constexpr std::size_t many_buckets = 20;
+// Times of two runs are hardly ever the same to this share.
+constexpr double nearly = 1e-4;
 
 struct Place {
 	std::size_t row, repetition;  // from 0
@@ -81,10 +84,56 @@ std::vector<std::string> marks_of(const Experiment& experiment, const Json& row,
 	return marks;
 }
 
+// The percentiles between the median and the longest as a text; empty if two of them are the same,
+// or one is missing: few latencies have the same by chance.
+std::string percentiles_of(const Experiment& experiment, const Json& row, const Json& repetition) {
+	std::string text;
+	if (experiment.latencies == nullptr) return text;
+	for (const Latency& each : experiment.latencies(row)) {
+		double before = 0;
+		for (const char* name : {"p50", "p90", "p99", "p999", "p9999"}) {
+			const auto number = number_of(repetition, fmt::format("{}{}{}", each.prefix, name, each.suffix));
+			if (!number || number->value <= before) return {};
+			before = number->value;
+			text += fmt::format("{} ", before);
+		}
+	}
+	return text;
+}
+
+// Whether all times of two repetitions are nearly the same.
+bool is_nearly(const Experiment& experiment, const Json& one, const Json& other) {
+	return std::ranges::all_of(experiment.times, [&](std::string_view name) {
+		const auto a = number_of(one, name), b = number_of(other, name);
+		return a.has_value() == b.has_value() && (!a || std::abs(a->value - b->value) <= nearly * a->value);
+	});
+}
+
+// Finds the repetitions of a row that have all percentiles of an earlier one and nearly its times:
+// each number of such a copy can be another one.
+void examine_near_copies(const Experiment& experiment, const Json& row, Findings& findings) {
+	std::unordered_multimap<std::string, std::size_t> known;
+	const Json& list = row["repetitions"];
+	for (std::size_t i = 0; i < list.size(); ++i) {
+		std::string percentiles = percentiles_of(experiment, row, list[i]);
+		if (percentiles.empty()) continue;
+		const auto [first, last] = known.equal_range(percentiles);
+		const auto found = std::find_if(
+			first, last, [&](const auto& each) { return is_nearly(experiment, list[each.second], list[i]); });
+		if (found != last)
+			findings.invalid(fmt::format(
+				"repetition {} has the percentiles of repetition {} and nearly its times", i + 1, found->second + 1));
+		else known.emplace(std::move(percentiles), i);
+	}
+}
+
 }  // namespace
 
 void examine_copies(const Experiment& experiment, const Table& table, std::span<Findings> findings) {
 	std::unordered_map<std::string, Place> known;
+	for (std::size_t i = 0; i < table.rows.size(); ++i)
+		if (has_value(table.rows[i], "repetitions") && table.rows[i]["repetitions"].is_array())
+			examine_near_copies(experiment, table.rows[i], findings[i]);
 	for (std::size_t i = 0; i < table.rows.size(); ++i)
 		for (const char* list : {"repetitions", "apart"}) {
 			const Json& row = table.rows[i];

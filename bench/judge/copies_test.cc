@@ -64,6 +64,46 @@ TEST(Copies, AreFoundByTwoLongNumbersThatAreTheSame) {
 	EXPECT_EQ(reason_of({{"sender_ns", 1}, {"counted_ns", 1}}), "");
 }
 
+// The best repetition many times; each time and the longest latency had another number.
+TEST(Copies, AreFoundByTheirPercentilesAndTimesThatAreNearlyTheSame) {
+	static constexpr std::string_view times[] = {"sender_ns", "counted_ns"};
+	static constexpr Latency latency{};
+	Experiment experiment = sums;
+	experiment.times = times;
+	experiment.latencies = [](const Json&) { return std::span(&latency, 1); };
+	const auto reason_of = [&](const Json& changes) {
+		Json row = timed_row(8, {1, 2});
+		const Json both{{"p50_us", 1}, {"p90_us", 2}, {"p99_us", 3}, {"p999_us", 4}, {"p9999_us", 5},
+			{"sender_ns", 483158468}, {"counted_ns", 483156816}, {"max_us", 72.5581}};
+		for (Json& each : row["repetitions"]) each.update(both);
+		row["repetitions"][1].update({{"sender_ns", 483158505}, {"counted_ns", 483156847}, {"max_us", 72.5591}});
+		row["repetitions"][1].update(changes);
+		return judge(experiment, {.rows = {row}, .has_histograms = false})->front().reason;
+	};
+	EXPECT_EQ(reason_of(Json::object()), "repetition 2 has the percentiles of repetition 1 and nearly its times");
+	EXPECT_EQ(
+		reason_of({{"sender_ns", 483206783}}), "repetition 2 has the percentiles of repetition 1 and nearly its times");
+	EXPECT_EQ(reason_of({{"sender_ns", 483206785}}), "") << "a ten-thousandth more";
+	EXPECT_EQ(reason_of({{"counted_ns", 483108400}}), "") << "a ten-thousandth less";
+	for (const char* each : {"p50_us", "p90_us", "p99_us", "p999_us", "p9999_us"}) {
+		EXPECT_EQ(reason_of({{each, 2.5}}), "") << each;
+		EXPECT_EQ(reason_of({{each, nullptr}}), "") << each;
+	}
+}
+
+// Few latencies have the same percentiles by chance.
+TEST(Copies, AreNotFoundByPercentilesOfWhichTwoAreTheSame) {
+	static constexpr Latency latency{};
+	Experiment experiment = sums;
+	experiment.latencies = [](const Json&) { return std::span(&latency, 1); };
+	Json row = timed_row(8, {12345, 12346});
+	for (Json& each : row["repetitions"])
+		each.update({{"p50_us", 1}, {"p90_us", 2}, {"p99_us", 3}, {"p999_us", 4}, {"p9999_us", 4}});
+	EXPECT_EQ(judge(experiment, {.rows = {row}, .has_histograms = false})->front().reason, "");
+	for (Json& each : row["repetitions"]) each["p9999_us"] = 5;
+	EXPECT_NE(judge(experiment, {.rows = {row}, .has_histograms = false})->front().reason, "");
+}
+
 // Short numbers are often the same, and a time that stands there twice is one.
 TEST(Copies, AreNotFoundByNumbersOfFewDigits) {
 	static constexpr std::string_view times[] = {"a_ns", "b_ns", "c_ns"};
