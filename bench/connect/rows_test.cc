@@ -143,6 +143,17 @@ TEST(ConnectRow, IsInvalidWhenThePartsDoNotAddUp) {
 		"repetition 1: the parts of a connect take 2.55 us together, but a connect takes 3.00 us");
 }
 
+// In CSV, which has no histograms, the parts were anything.
+TEST(ConnectRow, APartTakesNoLongerThanTheWhole) {
+	Repetition slow = measured(1, 10);
+	slow.parts[2] = {};
+	slow.parts[2].record(3050, 10);
+	const auto csv = bench::read_table(bench::to_csv({.rows = {row_with(1, {slow})}}, experiment().columns));
+	EXPECT_NE(
+		bench::judge(experiment(), *csv)->front().reason.find("queue_pair_p50_us is above p50_us"), std::string::npos)
+		<< bench::judge(experiment(), *csv)->front().reason;
+}
+
 TEST(ConnectRow, ARepetitionThatFailedSaysWhy) {
 	Repetition one{.clients = 1, .count = 100, .failure = "the other process ended"};
 	EXPECT_EQ(judged(row_with(1, {one})).validity, Validity::invalid);

@@ -95,6 +95,14 @@ double examine_values(const Json& repetition, const bench::Latency& names, const
 
 void examine_latencies(const Json& row, const Json& repetition, Findings& findings) {
 	const double of_total = examine_values(repetition, total, "connect_elapsed_ns", findings);
+	// A part takes no longer than the whole.
+	for (const bench::Latency& part : parts)
+		for (const char* each : {"p50_us", "p90_us", "p99_us", "p999_us", "p9999_us", "max_us"}) {
+			const auto of_part = number_of(repetition, std::string(part.prefix) + each),
+					   of_whole = number_of(repetition, std::string(total.prefix) + each);
+			if (of_part && of_whole && of_part->value > of_whole->value * (1 + Histogram::bucket_width))
+				findings.invalid(fmt::format("{}{} is above {}", part.prefix, each, each));
+		}
 	double of_parts = 0;
 	for (const bench::Latency& part : parts)
 		of_parts += examine_values(repetition, part, "connect_elapsed_ns", findings);
@@ -103,13 +111,13 @@ void examine_latencies(const Json& row, const Json& repetition, Findings& findin
 			bench::three_digits(of_parts / 1e3), bench::three_digits(of_total / 1e3)));
 	const double of_disconnect = examine_values(repetition, disconnect, "disconnect_elapsed_ns", findings);
 	if (count_in(repetition, "count") == 0) return;
-	const auto examine = [&](const char* what, double rate_per_s, const Mean& mean) {
-		bench::examine_answers(repetition, mean.ns, what, findings);
+	const auto examine = [&](const char* what, const bench::Latency& names, double rate_per_s, const Mean& mean) {
+		bench::examine_answers(repetition, names, mean.ns, what, findings);
 		examine_under_way(row, repetition, what, rate_per_s, mean, findings);
 	};
-	examine(
-		"connects", connects_per_s(repetition), mean_latency(repetition, total, "total_sum_ns", of_total, findings));
-	examine("disconnects", disconnects_per_s(repetition),
+	examine("connects", total, connects_per_s(repetition),
+		mean_latency(repetition, total, "total_sum_ns", of_total, findings));
+	examine("disconnects", disconnect, disconnects_per_s(repetition),
 		mean_latency(repetition, disconnect, "disconnect_sum_ns", of_disconnect, findings));
 }
 

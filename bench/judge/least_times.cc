@@ -28,13 +28,27 @@ void examine_some_time(double ns, std::string_view what, Findings& findings) {
 	if (ns <= 0) findings.invalid(fmt::format("{} that took no time", what));
 }
 
-void examine_answers(const Json& repetition, double ns, std::string_view what, Findings& findings) {
-	examine_some_time(ns, what, findings);
+void examine_answers(
+	const Json& repetition, const Latency& names, double mean_ns, std::string_view what, Findings& findings) {
+	examine_some_time(mean_ns, what, findings);
+	const auto median = number_of(repetition, fmt::format("{}p50{}", names.prefix, names.suffix));
+	const double ns = median ? std::min(mean_ns, median->value * names.unit_ns) : mean_ns;
 	const double distance = least_distance_in(repetition);
-	if (ns <= 0 || alike_factor * ns >= distance) return;
+	if (mean_ns <= 0 || alike_factor * ns >= distance) return;
 	const std::string text = fmt::format("{} of {} ns, but a cache line takes {} ns to the other process and back",
 		what, three_digits(ns), three_digits(distance));
 	if (distances_apart * ns < distance) findings.invalid(text);
+	else findings.suspect(text);
+}
+
+void examine_round_trips(
+	const Json& repetition, double messages, double window, double elapsed_ns, Findings& findings) {
+	const double distance = least_distance_in(repetition), under_way = messages * distance / std::max(1.0, elapsed_ns);
+	if (under_way <= alike_factor * window) return;
+	const std::string text =
+		fmt::format("{} messages in {} ms, of which {} were under way, but a cache line takes {} ns", messages,
+			three_digits(elapsed_ns / 1e6), window, three_digits(distance));
+	if (under_way > distances_apart * window) findings.invalid(text);
 	else findings.suspect(text);
 }
 

@@ -100,8 +100,8 @@ void examine_least_times(const Json& repetition, Findings& findings) {
 	if (count == 0) return;
 	if (repetition.contains("one_sided") && count_in(repetition, "one_sided") > 0)
 		bench::examine_some_time(mean_ns, "operations", findings);
-	else bench::examine_answers(repetition, mean_ns, "operations", findings);
-	bench::examine_pace(count, "operations", elapsed, findings);
+	else bench::examine_answers(repetition, {}, mean_ns, "operations", findings);
+	bench::examine_pace(count, "operations", elapsed, findings, bench::messages_per_ns_most);
 	bench::examine_pace(static_cast<double>(count_in(repetition, "payload_bytes")), "bytes", elapsed, findings,
 		bench::bytes_per_ns_most);
 }

@@ -106,8 +106,8 @@ TEST(KvRules, ARunThatCannotBeTrueIsInvalidAndSaysWhy) {
 				run.latency_sum_ns = 12'000;
 				run.elapsed_ns = 3'001;
 			}},
-		{"1000 operations in 0.000999 ms are more than 1 a nanosecond", cell,
-			[](Repetition& run) { run.elapsed_ns = 999; }},
+		{"1000 operations in 0.00500 ms are more than 0.2 a nanosecond", cell,
+			[](Repetition& run) { run.elapsed_ns = 4'999; }},
 		{"complete requests of 1000", one_sided, [](Repetition& run) { run.eager = 1; }},
 		{"values copied", rendezvous, [](Repetition& run) { run.copied = 1001; }},
 	};
@@ -266,11 +266,11 @@ TEST(KvRules, WordsAndTheirCombinationsAreKnown) {
 
 TEST(KvRules, HardwareMovesNoMoreThanItsLinkCarries) {
 	Cell large = rendezvous;
-	large.size = 1 << 20;
+	large.size = 32 << 10;
 	const bench::Json row = row_with(large, {good_run(large)});
 	EXPECT_EQ(judged(row, {{"kind", "software"}, {"link", "Ethernet, 100 Gb/s"}}).reason, "");
 	EXPECT_EQ(judged(row, {{"kind", "hardware"}, {"link", "Ethernet, 100 Gb/s"}}).reason,
-		"8389 Gb/s of payload is more than the link's 100 Gb/s");
+		"262 Gb/s of payload is more than the link's 100 Gb/s");
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ const bench::Experiment& experiment() {
 		.summarize = summarize,
 		.examine_repetition = examine_repetition,
 		.examine_row = examine_row,
-		.examine_table = bench::examine_cell_names,
+		.examine_table = examine_table,
 		.remark = bench::remark_on_cells};
 	return value;
 }

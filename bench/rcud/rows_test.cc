@@ -327,10 +327,15 @@ TEST(Row, CountsThatCannotBeAreInvalid) {
 		"repetition 1: 1001 of 1000 messages reordered");
 	EXPECT_EQ(reason([](Repetition& run) { run.delivery.duplicated = 1001; }),
 		"repetition 1: 1001 of 1000 messages duplicated");
-	EXPECT_NE(reason([](Repetition& run) { run.delivery.counted_ns = 998; }).find("999 messages in 0.000998 ms"),
+	EXPECT_NE(reason([](Repetition& run) {
+		run.delivery.counted_ns = 4994;
+	}).find("999 messages in 0.00499 ms are more than 0.2 a nanosecond"),
 		std::string::npos);
+	EXPECT_NE(reason([](Repetition& run) { run.delivery.counted_ns = 9999; }).find("counted in 10.00 us: too few"),
+		std::string::npos);
+	EXPECT_EQ(reason([](Repetition& run) { run.delivery.counted_ns = 10'000; }).find("too few"), std::string::npos);
 	EXPECT_NE(
-		reason([](Repetition& run) { run.sender_ns = 999; }).find("1000 messages of each sender"), std::string::npos);
+		reason([](Repetition& run) { run.sender_ns = 4999; }).find("1000 messages of each sender"), std::string::npos);
 	EXPECT_EQ(reason([](Repetition& run) { run.verified = true, run.mops_unverified = 1000; }), "");
 	EXPECT_NE(reason([](Repetition& run) {
 		run.verified = true, run.mops_unverified = 1001;
@@ -340,9 +345,44 @@ TEST(Row, CountsThatCannotBeAreInvalid) {
 	large.mode = Mode::rc;
 	large.msg = 16384;
 	auto quick = measured(1.0);
-	quick.delivery.counted_ns = 1600;
-	EXPECT_NE(judged(row_with(large, {quick})).reason.find("bytes in 0.00160 ms are more than 10000 a nanosecond"),
+	quick.delivery.counted_ns = 80'000;
+	EXPECT_NE(judged(row_with(large, {quick})).reason.find("bytes in 0.0800 ms are more than 200 a nanosecond"),
 		std::string::npos);
+}
+
+// Without latencies any rate was valid, although a window needs a round trip.
+TEST(Row, AWindowIsAnsweredOnceInARoundTrip) {
+	const auto reason_of = [](Mode mode, WindowMode window) {
+		Cell of = cell;
+		of.mode = mode, of.window_mode = window;
+		Repetition run{.iters = 60, .posted = 60, .completed = 60, .sender_ns = 1090};
+		run.delivery = {.delivered = 60, .counted = 50, .counted_ns = 10'000};
+		run.rtt_before_ns = run.rtt_after_ns = 110;
+		return judged(row_with(of, {run})).reason;
+	};
+	const char* reason = "60 messages in 0.00109 ms, of which 4 were under way, but a cache line takes 110 ns";
+	EXPECT_NE(reason_of(Mode::ud, WindowMode::credit).find(reason), std::string::npos);
+	EXPECT_NE(reason_of(Mode::rc, WindowMode::local).find(reason), std::string::npos);
+	EXPECT_EQ(reason_of(Mode::ud, WindowMode::local).find(reason), std::string::npos);
+}
+
+// Rows of two devices were compared.
+TEST(Row, OfOneTableHaveOneDeviceAndOneMtu) {
+	Cell other = cell;
+	other.window = 8;
+	const auto reason_beside = [&](const char* device, std::uint32_t mtu) {
+		Json list = Json::array();
+		auto run = measured(1.0);
+		++run.sender_ns, ++run.delivery.counted_ns;
+		list.push_back(json_of(other, run));
+		const Json second = row_of(other, device, mtu, 1000, std::move(list));
+		return bench::judge(experiment(), {.rows = {row_with(cell, {measured(1.0)}), second}})->back();
+	};
+	EXPECT_EQ(reason_beside("vb_lo", 4096).reason, "");
+	EXPECT_EQ(reason_beside("mlx5_7", 4096).reason, "its device is mlx5_7, and that of another row vb_lo");
+	EXPECT_EQ(reason_beside("vb_lo", 1024).reason, "its mtu is 1024, and that of another row 4096");
+	EXPECT_EQ(reason_beside("vb_lo", 1024).validity, Validity::not_comparable);
+	EXPECT_EQ(reason_beside("", 4096).reason, "");
 }
 
 // A forger who changes the sender's time of each repetition leaves the latency.

@@ -42,6 +42,8 @@ constexpr double msg_max = 1u << 31;  // bytes (IBA 9.7.7)
 // beside those of a long run, and by some time slices in which it is off its processor.
 constexpr std::uint64_t long_run_messages = 100'000;
 constexpr double receiver_late_ms = 100;
+// The rate of a shorter time is that of a few polls.
+constexpr double least_counted_ns = 10'000;
 
 // The receiver's own queue pairs, and those of the senders from which it got messages.
 void examine_queue_pairs_of(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
@@ -96,17 +98,21 @@ void examine_verification(const bench::Json& repetition, Findings& findings) {
 void examine_counted(const bench::Json& row, const bench::Json& repetition, Findings& findings) {
 	const auto count = [&](const char* name) { return static_cast<double>(bench::count_in(repetition, name)); };
 	const double delivered = count("delivered"), counted = count("counted"), posted = count("posted");
+	const double senders = std::max(1.0, value_in(row, "senders"));
 	if (counted > delivered) findings.invalid(fmt::format("{} counted of {} delivered", counted, delivered));
 	else if (counted + poll_batch < delivered)
 		findings.invalid(fmt::format(
 			"{} counted of {} delivered, but the first poll took at most {}", counted, delivered, poll_batch));
 	for (const char* name : {"reordered", "duplicated"})
 		if (count(name) > posted) findings.invalid(fmt::format("{} of {} messages {}", count(name), posted, name));
-	bench::examine_pace(counted, "messages", count("counted_ns"), findings);
+	bench::examine_pace(counted, "messages", count("counted_ns"), findings, bench::messages_per_ns_most * senders);
+	if (count("counted_ns") < least_counted_ns)
+		findings.suspect(fmt::format("{} messages were counted in {} us: too few say nothing", counted,
+			three_digits(count("counted_ns") / 1e3)));
 	bench::examine_pace(
 		counted * value_in(row, "msg"), "bytes", count("counted_ns"), findings, bench::bytes_per_ns_most);
 	bench::examine_pace(
-		posted, "messages of each sender", count("sender_ns"), findings, std::max(1.0, value_in(row, "senders")));
+		posted, "messages of each sender", count("sender_ns"), findings, bench::messages_per_ns_most * senders);
 }
 
 void examine_mode(const bench::Json& row, const Table& table, Findings& findings) {
@@ -281,6 +287,18 @@ void examine_row(const bench::Json& row, const Table& table, Findings& findings)
 	examine_link(row, table, findings);
 	examine_plateau(row, table, findings);
 	examine_number_of_samples(row, table, findings);
+}
+
+void examine_table(const Table& table, std::span<Findings> findings) {
+	bench::examine_cell_names(table, findings);
+	for (const char* column : {"device", "mtu"}) {
+		const auto first =
+			std::ranges::find_if(table.rows, [&](const bench::Json& row) { return !word_of(row, column).empty(); });
+		for (std::size_t i = 0; i < table.rows.size(); ++i)
+			if (const std::string own = word_of(table.rows[i], column); !own.empty() && own != word_of(*first, column))
+				findings[i].not_comparable(
+					fmt::format("its {} is {}, and that of another row {}", column, own, word_of(*first, column)));
+	}
 }
 
 }  // namespace verbena::rcud

@@ -41,4 +41,7 @@ namespace verbena::rcud {
 void examine_repetition(const bench::Json& row, const bench::Json& repetition, bench::Findings&);
 void examine_row(const bench::Json& row, const bench::Table& table, bench::Findings&);
 
+// One sweep has one device and one MTU, and either all repetitions name their cell or none does.
+void examine_table(const bench::Table& table, std::span<bench::Findings> findings);
+
 }  // namespace verbena::rcud

@@ -98,14 +98,17 @@ std::optional<std::uint64_t> latencies_of(const Json& repetition) {
 
 // A credit, and the completion of a SEND over RC, are answers of the receiver. UD completes alone,
 // and so do WRITEs and READs in memory that the sender maps.
+bool is_answered(const Json& row) {
+	return word_of(row, "window_mode") == "credit" || (word_of(row, "mode") == "RC" && word_of(row, "op") == "send");
+}
+
 void examine_least_times(const Json& row, const Json& repetition, const std::optional<Histogram>& latency,
 	std::uint64_t latencies, Findings& findings) {
 	// Earlier versions did not write how many latencies were taken.
 	if (latencies == 0 || (!latencies_of(repetition) && !number_of(repetition, "p50_us"))) return;
 	const double median_ns = value_in(repetition, "p50_us") * 1e3,
 				 ns = latency ? std::max(median_ns, bench::mean_of(*latency)) : median_ns;
-	if (word_of(row, "window_mode") == "credit" || (word_of(row, "mode") == "RC" && word_of(row, "op") == "send"))
-		bench::examine_answers(repetition, ns, "latencies", findings);
+	if (is_answered(row)) bench::examine_answers(repetition, {}, ns, "latencies", findings);
 	else bench::examine_some_time(ns, "latencies", findings);
 }
 
@@ -151,6 +154,9 @@ void examine_samples(const Json& row, const Json& repetition, Findings& findings
 			fmt::format("{} latencies of {} messages, but one in {} is taken", *taken, posted, sample_every));
 	const std::uint64_t count = latency ? latency->count() : samples;
 	examine_least_times(row, repetition, latency, count, findings);
+	if (is_answered(row))
+		bench::examine_round_trips(repetition, static_cast<double>(posted), value_in(row, "window"),
+			static_cast<double>(count_in(repetition, "sender_ns")), findings);
 	examine_under_way(row, repetition, latency ? cut_mean_of(*latency) : mean_by_median(repetition), count, findings);
 	if (count >= many_latencies)
 		examine_idleness(row, repetition,

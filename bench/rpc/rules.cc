@@ -36,6 +36,11 @@ constexpr double product_tolerance = 0.01;
 constexpr double same = 1e-6;
 // Timers of a loaded machine are late.
 constexpr double seconds_late = 0.5;
+// Requests of this size, of as many callers, share messages where they may; those of one caller are
+// in the work requests.
+constexpr double small_bytes = 128, callers_that_coalesce = 16, least_frames_of_message = 1.5, least_inline = 0.9;
+// A server accepts no more connections; those of the warm-up count too.
+constexpr double connections_per_s_most = 100'000, warmup_most_s = 10;
 // The kernel pins whole pages.
 constexpr double least_pinned_kib = 4;
 
@@ -44,7 +49,9 @@ double size_in(const Json& row) { return static_cast<double>(bytes_of(word_of(ro
 void examine_mean(const Json& repetition, Findings& findings) {
 	const double mean = mean_of(repetition);
 	bench::examine_mean(repetition, mean, {}, findings);
-	bench::examine_answers(repetition, mean * 1e3, "requests", findings);
+	bench::examine_pace(static_cast<double>(count_in(repetition, "requests")), "requests",
+		number_in(repetition, "seconds") * 1e9, findings, bench::messages_per_ns_most);
+	bench::examine_answers(repetition, {}, mean * 1e3, "requests", findings);
 	bench::examine_maximum(repetition, {}, findings);
 	const auto latency = bench::examine_latency(repetition, {}, findings);
 	if (!latency) return;
@@ -85,6 +92,22 @@ void examine_time(const Json& row, const Json& repetition, Findings& findings) {
 		findings.invalid(fmt::format("qps {} is not requests / seconds", word_of(repetition, "qps")));
 }
 
+// A row with a behaviour shows it, as the row beside it, which is without it, must not.
+void examine_behaviour(const Json& row, const Json& repetition, Findings& findings) {
+	const std::string behaviour = word_of(row, "ablation");
+	const auto count = [&](const char* name) { return static_cast<double>(count_in(repetition, name)); };
+	const auto is = [&](Behaviour each) { return behaviour == name_of(each); };
+	const bool is_small = size_in(row) <= small_bytes;
+	const bool shows = is(Behaviour::connection_pool) ? count("connections") <= value_in(row, "concurrency")
+		: is(Behaviour::pool)                         ? count("registrations") < count("requests") / 2
+		: is(Behaviour::coalescing) ? !is_small || value_in(row, "concurrency") < callers_that_coalesce ||
+			count("frames") > least_frames_of_message * count("messages")
+		: is(Behaviour::inline_data) ? !is_small || value_in(row, "concurrency") > 1 ||
+			count("rdma_frames_inline") > least_inline * count("rdma_frames")
+									 : true;
+	if (!shows) findings.invalid(fmt::format("{} was off in a row with it", behaviour));
+}
+
 // The transport's counts. Other systems have none.
 void examine_counts(const Json& row, const Json& repetition, Findings& findings) {
 	const auto count = [&](const char* name) { return count_in(repetition, name); };
@@ -110,6 +133,9 @@ void examine_counts(const Json& row, const Json& repetition, Findings& findings)
 	never(!over_rdma && number_in(repetition, "pinned_kib") > 0, "memory was pinned in a row over TCP");
 	for (const char* name : {"served", "frames", "rdma_frames", "registrations", "parts_most"})
 		bench::examine_pace(static_cast<double>(count(name)), name, number_in(repetition, "seconds") * 1e9, findings);
+	if (const double most = connections_per_s_most * (number_in(repetition, "seconds") + warmup_most_s);
+		static_cast<double>(connections) > most)
+		findings.invalid(fmt::format("the server accepted {} connections", connections));
 	if (!pooled) {
 		never(over_rdma && number_in(repetition, "pinned_kib") < least_pinned_kib,
 			"a connection over RDMA without pinned memory");
@@ -119,6 +145,7 @@ void examine_counts(const Json& row, const Json& repetition, Findings& findings)
 		never(static_cast<double>(connections) != value_in(row, "connections"),
 			fmt::format("the server accepted {} connections instead of {}", connections, word_of(row, "connections")));
 	}
+	if (without.empty() && has_value(row, "ablation")) examine_behaviour(row, repetition, findings);
 	const std::string was_on = without + " was on in a row without it";
 	never(lacks(Behaviour::inline_data) && count("rdma_frames_inline") > 0, was_on);
 	never(lacks(Behaviour::coalescing) && frames != messages, was_on);

@@ -247,6 +247,49 @@ TEST(RpcRules, EachEndNeedsProcessorTime) {
 	}
 }
 
+// The two rows of a pair exchanged their names, and the claim about the behaviour its verdict.
+TEST(RpcRules, ARowWithABehaviourShowsIt) {
+	const auto reason_with = [](Behaviour behaviour, std::uint32_t size, std::uint32_t callers, const Change& change) {
+		CellOptions cell = over_rdma();
+		cell.ablation = behaviour;
+		cell.size = size;
+		cell.concurrency = callers;
+		return after(cell, [&](Outcome& run) {
+			if (callers == 1) run.messages = run.frames;
+			change(run);
+		}).reason;
+	};
+	const auto nothing = [](Outcome&) {};
+	EXPECT_EQ(reason_with(Behaviour::connection_pool, 128, 16, nothing), "");
+	EXPECT_EQ(reason_with(Behaviour::connection_pool, 128, 16, [](Outcome& run) { run.connections = 16; }), "");
+	EXPECT_EQ(reason_with(Behaviour::connection_pool, 128, 16, [](Outcome& run) { run.connections = 17; }),
+		"repetition 1: connection-pool was off in a row with it");
+	EXPECT_EQ(reason_with(Behaviour::pool, 128, 16, [](Outcome& run) { run.rdma.registrations = 79'999; }), "");
+	EXPECT_EQ(reason_with(Behaviour::pool, 128, 16, [](Outcome& run) { run.rdma.registrations = 80'000; }),
+		"repetition 1: pool was off in a row with it");
+	const auto each_alone = [](Outcome& run) { run.messages = run.frames; };
+	EXPECT_EQ(reason_with(Behaviour::coalescing, 128, 16, nothing), "");
+	EXPECT_EQ(
+		reason_with(Behaviour::coalescing, 128, 16, each_alone), "repetition 1: coalescing was off in a row with it");
+	EXPECT_EQ(reason_with(Behaviour::coalescing, 128, 10, each_alone), "") << "few callers may meet no other";
+	EXPECT_EQ(reason_with(Behaviour::coalescing, 4096, 16, each_alone), "");
+	const auto not_inline = [](Outcome& run) { run.rdma.frames_inline = run.rdma.frames * 9 / 10; };
+	EXPECT_EQ(reason_with(Behaviour::inline_data, 128, 1, nothing), "");
+	EXPECT_EQ(reason_with(Behaviour::inline_data, 128, 1, not_inline), "repetition 1: inline was off in a row with it");
+	EXPECT_EQ(reason_with(Behaviour::inline_data, 128, 2, not_inline), "");
+	EXPECT_EQ(reason_with(Behaviour::inline_data, 4096, 1, not_inline), "");
+	EXPECT_EQ(reason_with(Behaviour::send_queue, 128, 1, nothing), "");
+}
+
+TEST(RpcRules, NoServerAcceptsAMillionConnectionsASecond) {
+	CellOptions cell = without(Behaviour::connection_pool);
+	const auto reason_with = [&](std::uint64_t connections) {
+		return after(cell, [&](Outcome& run) { run.connections = connections; }).reason;
+	};
+	EXPECT_EQ(reason_with(1'100'000), "");
+	EXPECT_EQ(reason_with(1'100'001), "repetition 1: the server accepted 1100001 connections");
+}
+
 TEST(RpcRules, CountersThatCannotBeAreInvalid) {
 	EXPECT_EQ(with(over_rdma(), "messages", 10'004).reason, "");
 	EXPECT_EQ(

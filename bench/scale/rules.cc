@@ -29,6 +29,12 @@ constexpr double connecting_apart = 10, late_s = 2;
 // The state of a connection is larger: shared queue pairs have 1.4 KiB of memory for each.
 constexpr double least_kib_of_connection = 0.25;
 constexpr std::uint64_t connections_that_show = 10;
+// From as many connections on, a server whose memory grew by this many times what its connections
+// have had more of it than they need.
+constexpr std::uint64_t many_connections = 100;
+constexpr double growth_apart = 3;
+// A process needs some time for each switch to it.
+constexpr double many_switches = 1000, least_ns_of_switch = 200;
 // --stagger: a client waits for its number, modulo this, times the pause. The numbers begin anew in
 // each process.
 constexpr std::uint64_t stagger_cycle = 10, processes_most = 100;
@@ -73,7 +79,7 @@ void examine_connecting(const Json& row, const Json& repetition, Findings& findi
 				 stagger_s = bench::value_in(row, "stagger_ms") / 1e3,
 				 longest_s = bench::value_in(repetition, "connect_max_ms") / 1e3;
 	if (connected == 0) return;
-	bench::examine_answers(repetition,
+	bench::examine_answers(repetition, connect_times,
 		static_cast<double>(count_in(repetition, "connect_sum_ns")) / static_cast<double>(connected), "connections",
 		findings);
 	// Every tenth client of a process waits nine times.
@@ -178,7 +184,7 @@ void examine_redis(const Json& row, const Json& repetition, Findings& findings) 
 	bench::examine_little(rate, mean ? mean->value / 1e3 : 0,
 		{.what = "requests", .most = number_of(row, "clients").value_or(bench::Number{}).value, .only_waits = true},
 		findings);
-	if (mean) bench::examine_answers(repetition, mean->value * 1e6, "requests", findings);
+	if (mean) bench::examine_answers(repetition, echo_times, mean->value * 1e6, "requests", findings);
 	const auto p50 = number_of(repetition, "latency_p50_ms"), max = number_of(repetition, "latency_max_ms");
 	if (mean && max && mean->value > max->value) findings.invalid("the mean latency is above the longest");
 	// At least half of the latencies are at least the median.
@@ -226,6 +232,16 @@ void examine_figures(const Json& row, Findings& findings) {
 	if (!rate || !latency || bench::has_value(row, "repetitions")) return;
 	const double most = number_of(row, "clients").value_or(bench::Number{}).value;
 	bench::examine_little(rate->value, latency->value / 1e3, {.what = "messages", .most = most}, findings);
+}
+
+// A switch to a process takes some of its time.
+void examine_switches(const Json& repetition, Findings& findings) {
+	for (const auto& [time, switches] :
+		{std::pair("clients_cpu_ns", "clients_switches"), std::pair("server_cpu_ns", "server_switches")}) {
+		const auto used = number_of(repetition, time), count = number_of(repetition, switches);
+		if (used && count && count->value >= many_switches && used->value < least_ns_of_switch * count->value)
+			findings.invalid(fmt::format("{} is {} ns, but {} is {}", time, used->value, switches, count->value));
+	}
 }
 
 // The processor times that the repetitions have. The server's is not known if it is elsewhere.
@@ -276,6 +292,13 @@ void examine_memory_of_connections(const Json& row, Findings& findings) {
 			kib && connected >= connections_that_show && *kib < least_kib_of_connection)
 			findings.suspect(fmt::format("{} KiB of memory for each of {} connections are next to nothing",
 				bench::three_digits(*kib), connected));
+		if (!has_server(each)) continue;
+		const auto bytes = [&](const char* name) { return static_cast<double>(count_in(each, name)); };
+		const double before = bytes("resident_before"), growth = bytes("resident_connected") - before;
+		if (count_in(each, "connected") >= many_connections && bytes("resident_peak") - before > growth_apart * growth)
+			findings.suspect(
+				fmt::format("the server's memory grew by {:.0f} B, but by {:.0f} B while its clients connected",
+					bytes("resident_peak") - before, growth));
 	}
 }
 
@@ -287,6 +310,7 @@ void examine_repetition(const Json& row, const Json& repetition, Findings& findi
 	if (word_of(row, "system") == "redis") return examine_redis(row, repetition, findings);
 	examine_clients(row, repetition, findings);
 	examine_server(row, repetition, findings);
+	examine_switches(repetition, findings);
 	examine_times(repetition, echo_times, "latency_sum_ns", count_in(repetition, "latencies"), findings);
 	examine_traffic(row, repetition, findings);
 }

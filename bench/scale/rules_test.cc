@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/scale/rules.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -253,6 +254,43 @@ TEST(ScaleRules, CountersThatCannotBeAreInvalid) {
 		"4.60 s of processor time in 1.00 s on 2 cores");
 }
 
+// Neither end had any processor time at an offered rate, beside thousands of switches.
+TEST(ScaleRules, ASwitchTakesProcessorTime) {
+	const auto verdict_of = [](const char* time, const char* switches, std::uint64_t ns, std::uint64_t count) {
+		Json repetition = json_of(good_run());
+		repetition[time] = ns;
+		repetition[switches] = count;
+		return judged(row_of(columns_of(good_run().cell), {repetition}));
+	};
+	for (const auto& [time, switches] :
+		{std::pair("clients_cpu_ns", "clients_switches"), std::pair("server_cpu_ns", "server_switches")}) {
+		EXPECT_EQ(verdict_of(time, switches, 0, 999).reason, "");
+		EXPECT_EQ(verdict_of(time, switches, 200'000, 1000).reason, "");
+		EXPECT_EQ(verdict_of(time, switches, 199'999, 1000).reason,
+			fmt::format("repetition 1: {} is 199999 ns, but {} is 1000", time, switches));
+	}
+}
+
+// The memory with all connections was lowered, and the peak was not.
+TEST(ScaleRules, MemoryGrowsWhileClientsConnect) {
+	const auto reason_of = [](std::uint32_t clients, std::uint64_t connected_kib, std::uint64_t peak_kib) {
+		return judged([&](Outcome& run) {
+			run.cell.clients = run.connected = run.good = clients;
+			run.cell.rate = 2000;
+			run.connect = {};
+			run.connect.record(10'000'000, clients);
+			run.connect_sum_ns = 10'000'000ull * clients;
+			run.server->peak = run.server->queue_pairs = clients;
+			run.server->connected.resident_bytes = (1 << 20) + (connected_kib << 10);
+			run.server->after.peak_resident_bytes = (1 << 20) + (peak_kib << 10);
+		}).reason;
+	};
+	EXPECT_EQ(reason_of(100, 100, 300), "");
+	EXPECT_EQ(
+		reason_of(100, 100, 301), "the server's memory grew by 308224 B, but by 102400 B while its clients connected");
+	EXPECT_EQ(reason_of(99, 100, 400), "") << "few connections say little";
+}
+
 // One post of a carrier had all echoes of its clients.
 TEST(ScaleRules, APostHasNoMoreEchoesThanAFrame) {
 	const auto valid_with = [](std::uint64_t posts) {
@@ -421,6 +459,30 @@ TEST(ScaleTableRules, APublishedRowIsJudgedByItsFigures) {
 	EXPECT_EQ(published("100", "0.1").validity, Validity::valid);
 	EXPECT_EQ(published("100", "0.3").validity, Validity::invalid) << "15 under way of 10 clients";
 	EXPECT_EQ(published("101", "0.1").reason, "101 % of the clients succeeded");
+}
+
+// Only the clients of one transport, or of one engine, paused.
+TEST(ScaleTableRules, RowsOfTwoTransportsAndEnginesHaveTheSameWork) {
+	const auto validity_beside = [](const std::function<void(Outcome&)>& change) {
+		Outcome other = good_run();
+		--other.connect_sum_ns, ++other.messages_ns;
+		change(other);
+		return bench::judge(
+			experiment(), {.rows = {testing_tools::row_of({good_run()}), testing_tools::row_of({other})}})
+			->front()
+			.validity;
+	};
+	EXPECT_EQ(validity_beside([](Outcome& run) { run.cell.engine = Engine::uring; }), Validity::valid);
+	EXPECT_EQ(validity_beside([](Outcome& run) {
+		run.cell.engine = Engine::uring;
+		run.cell.think_ms = 1;
+	}),
+		Validity::not_comparable);
+	EXPECT_EQ(validity_beside([](Outcome& run) {
+		run.cell.connect_by = ConnectBy::rdmacm;
+		run.cell.stagger_ms = 1;
+	}),
+		Validity::not_comparable);
 }
 
 TEST(ScaleTableRules, RowsOfOtherWorkAreNotComparable) {

@@ -56,10 +56,10 @@ std::string work_of(const Json& row) {
 	return words_of(row, {"messages", "think_ms", "stagger_ms", "size", "window"});
 }
 
-// The kind of the row: rows of one kind are compared with each other.
+// The kind of the row: rows of one kind are compared with each other, also those of two transports
+// or engines.
 std::string kind_of(const Json& row) {
-	return words_of(
-		row, {"system", "transport", "connect", "engine", "rate", "shared_qps", "without", "stalled", "server"});
+	return words_of(row, {"system", "rate", "shared_qps", "without", "stalled", "server"});
 }
 
 void examine_work(const bench::Table& table, const Json& row, Findings& findings) {

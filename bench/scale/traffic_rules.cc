@@ -145,7 +145,7 @@ void examine_extent(const Json& repetition, const Traffic& is, Findings& finding
 // little less under way is only suspect, and one that had next to none is invalid only if it is
 // long, and has many latencies.
 void examine_under_way(const Json& repetition, const Traffic& is, Findings& findings) {
-	if (is.latencies > 0) bench::examine_answers(repetition, is.mean_latency_s() * 1e9, "echoes", findings);
+	if (is.latencies > 0) bench::examine_answers(repetition, echo_times, is.mean_latency_s() * 1e9, "echoes", findings);
 	if (is.paced() || is.latencies == 0 || is.latencies_s() == 0) return;
 	const double slots = is.clients * is.window;
 	const bool says_much =
