@@ -84,6 +84,30 @@ def test_a_part_that_is_not_installed_is_named(prefix: Path, tmp_path: Path) -> 
     assert "this installation of verbena has no teleport" in " ".join(said.split()), said
 
 
+def configured(prefix: Path, folder: Path, asked: str, status: int = 0) -> str:
+    """Configure a project in C as if there were no OpenSSL; return the output as one line."""
+    (folder / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.25)\nproject(asks LANGUAGES C)\nfind_package(verbena REQUIRED {asked})\n"
+        'foreach(name nic kv kv_client rpc)\nif(TARGET verbena::${name})\nmessage(STATUS "has ${name}.")\nendif()\n'
+        f"endforeach()\nadd_executable(kv_in_c {STRANGERS}/kv.c)\ntarget_link_libraries(kv_in_c PRIVATE verbena::kv)\n"
+    )
+    without = "-DCMAKE_DISABLE_FIND_PACKAGE_OpenSSL=ON"
+    words = ("-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", without)
+    return " ".join(run("cmake", *words, status=status).split())
+
+
+@pytest.mark.parametrize("asked", ["COMPONENTS kv", "", "COMPONENTS kv OPTIONAL_COMPONENTS rpc"])
+def test_a_project_in_c_needs_no_openssl_for_the_store(prefix: Path, tmp_path: Path, asked: str) -> None:
+    """OpenSSL was searched for a component that the project had not asked for."""
+    said = configured(prefix, tmp_path, asked)
+    run("cmake", "--build", tmp_path / "build")
+    assert "has nic." in said and "has kv." in said and "has rpc." not in said and "has kv_client." not in said, said
+
+
+def test_a_project_that_asks_for_rpc_reads_that_openssl_is_missing(prefix: Path, tmp_path: Path) -> None:
+    assert "OpenSSL" in configured(prefix, tmp_path, "COMPONENTS kv rpc", status=1)
+
+
 @pytest.mark.parametrize(
     ("header", "language"),
     [
