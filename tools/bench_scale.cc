@@ -97,9 +97,8 @@ void add_bench_scale(CLI::App& bench, Action& action, const std::string& command
 		"  verbena bench scale --connect tls-psn,rdmacm --transport rdma    set-up over TCP, and by rdma_cm\n"
 		"  verbena bench scale --clients 100,10000 --engine epoll,uring     both interfaces of the kernel\n"
 		"  verbena bench scale --clients 10 --stalled 0,100   the effect of stalled handshakes on other clients\n"
-		"  verbena bench scale --json rows.json --resume rows.json          goes on after Ctrl-C\n"
-		"Exit code 1 also says that a client failed.\n" +
-		std::string(sweep_exit_codes));
+		"  verbena bench scale --json rows.json --resume rows.json          goes on after Ctrl-C\n" +
+		std::string(sweep_exit_codes) + "\nExit code 1 also says that a client failed.");
 	auto options = std::make_shared<Options>();
 	options->command_line = command_line;
 	Cells& cells = options->cells;

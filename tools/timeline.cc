@@ -50,7 +50,7 @@ void add_timeline(CLI::App& app, Action& action) {
 	CLI::App* const sub =
 		add_command(app, "timeline", "Put traces on one time line for Perfetto: verbena timeline TRACE... [-o FILE]");
 	sub->footer(
-		"Example:\n"
+		"Examples:\n"
 		"  verbena run --trace=server.json -- ./server &\n"
 		"  verbena run --trace=client.json -- ./client\n"
 		"  verbena timeline server.json client.json -o both.perfetto.json\n"

@@ -24,6 +24,8 @@ ENTRY = re.compile(r"^  (?P<head>\S.*?)(?:\s{2,}(?P<text>\S.*))?$")
 COLUMN = 30
 NAME = re.compile(r"(?:^|,\s*)(-{1,2}[A-Za-z][\w-]*)")
 CHOICES = re.compile(r"\{([^}]*)\}")
+# A flag that another name switches off: "--coalesce,--no-coalesce{false}".
+OFF = re.compile(r"(--[\w-]+)\{[^}]*\}")
 
 
 @dataclass
@@ -32,6 +34,7 @@ class Entry:
 
     head: str  # "-h,--help", "--log LEVEL:{error,warn}", "files"
     text: str = ""
+    group: str = ""  # the heading of a group of options that has a name of its own
 
     @property
     def names(self) -> list[str]:
@@ -47,9 +50,19 @@ class Entry:
         return rest.strip(" ,").partition(",")[0] if "{" not in rest else rest.strip(" ,")
 
     @property
+    def is_optional(self) -> bool:
+        """Whether the value may be left out, and otherwise follows a "=": "--trace [=FILE]"."""
+        return self.value.startswith("[=")
+
+    @property
     def choices(self) -> list[str]:
         found = CHOICES.search(self.head)
         return [each.partition("->")[0].strip() for each in found[1].split(",")] if found else []
+
+
+def group_of(line: str, following: str) -> str:
+    """Return the name of a group of options, if this line is its heading."""
+    return line[:-1] if re.match(r"\S.*:$", line) and re.match(r"  -", following) else ""
 
 
 @dataclass
@@ -80,12 +93,15 @@ def parse(words: tuple[str, ...], text: str) -> Command:
     """Read one help text."""
     command = Command(words)
     section: list[Entry] | None = None
+    group = ""
     description: list[str] = []
     in_footer = False
     lines = text.splitlines()
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if line in SECTIONS and not in_footer:
-            section = getattr(command, SECTIONS[line])
+            section, group = getattr(command, SECTIONS[line]), ""
+        elif section is not None and not in_footer and (named := group_of(line, following)):
+            section, group = command.options, named
         elif re.match(r"[Uu]sage: ", line):
             command.usage = line.partition(": ")[2]
         elif section is None:
@@ -103,7 +119,7 @@ def parse(words: tuple[str, ...], text: str) -> Command:
             is_beside = line[COLUMN - 1 : COLUMN] == " " and not following.startswith(" " * COLUMN)
             if not description_of and is_beside:
                 head, description_of = line[:COLUMN].strip(), line[COLUMN:].strip()
-            section.append(Entry(head, description_of))
+            section.append(Entry(OFF.sub(r"\1", head), description_of, group))
     # "Run a program: verbena run [OPTIONS] -- PROGRAM" has the usage that the parser does not know.
     whole = " ".join(line.strip() for line in description if line.strip())
     command.description, _, usage = whole.partition(f": {' '.join(words)} ")
