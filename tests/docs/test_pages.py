@@ -104,3 +104,21 @@ def test_each_link_of_a_page_leads_to_a_file() -> None:
         for name in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in name:
                 assert (page.parent / name).exists(), f"{page}: {name}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page, which GitHub makes of its headings."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.strip().lower()).replace(" ", "-") for each in headings}
+
+
+def test_each_link_to_a_part_of_a_page_leads_to_a_heading() -> None:
+    """The changelog named a part of benchmarking.md that had become another page."""
+    dead, found = [], 0
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "bench").rglob("*.md")):
+        for name, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            found += 1
+            if anchor not in anchors(page.parent / name if name else page):
+                dead.append(f"{page.relative_to(ROOT)}: {name}#{anchor}")
+    assert found > 20 and dead == []

@@ -61,6 +61,53 @@ def test_each_page_that_a_message_or_help_text_names_is_installed(prefix: Path) 
     assert not (pages / "results").exists()
 
 
+def test_each_link_of_an_installed_page_leads_to_an_installed_file(prefix: Path) -> None:
+    """44 links led to files of the source tree, beside and above the folder of the pages."""
+    root = prefix / "share" / "doc" / "verbena"
+    pages = list(root.rglob("*.md"))
+    assert len(pages) > 100
+    links = [
+        (page, name)
+        for page in pages
+        for name in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+        if "://" not in name
+    ]
+    assert len(links) > 300
+    dead = [f"{page.relative_to(root)}: {name}" for page, name in links if not (page.parent / name).exists()]
+    assert dead == []
+    assert all((page.parent / name).resolve().is_relative_to(root.resolve()) for page, name in links)
+    # A link to a file that is not installed has become the place of the file.
+    assert "([batches](" in (ROOT / "docs" / "kv.md").read_text()
+    assert "(batches (`bench/kv/batches/README.md` of the sources))" in (root / "kv.md").read_text()
+    assert "[`client.cc`](examples/rpc/client.cc)" in (root / "rpc.md").read_text()
+
+
+def test_the_text_of_an_installed_page_is_that_of_the_sources_but_for_its_links(prefix: Path) -> None:
+    def text(page: Path) -> str:
+        return re.sub(r"\]\([^()]*\)|\[|`| \(?`[\w/.-]+` of the sources\)?", "", page.read_text())
+
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if "results" not in page.parts]
+    changed = []
+    for page in pages:
+        installed = prefix / "share" / "doc" / "verbena" / page.relative_to(ROOT / "docs")
+        if "of the sources" not in installed.read_text() and text(page) != text(installed):
+            changed.append(page)
+    assert changed == []
+
+
+def test_each_example_is_installed_as_it_is(prefix: Path) -> None:
+    installed = prefix / "share" / "doc" / "verbena"
+    suffixes = {"", ".c", ".cc", ".h", ".json", ".md", ".py", ".yml"}
+    sources = [path for path in (ROOT / "examples").rglob("*") if path.is_file() and path.suffix in suffixes]
+    # A program that a reader has built in the folder of an example is none of them.
+    sources = [path for path in sources if path.suffix or path.read_bytes()[:4] != b"\x7fELF"]
+    assert len(sources) > 25
+    for path in sources:
+        copy = installed / path.relative_to(ROOT)
+        assert path.suffix == ".md" or copy.read_bytes() == path.read_bytes(), path
+        assert copy.stat().st_mode & 0o111 == path.stat().st_mode & 0o111, path
+
+
 def test_programs_and_libraries_name_no_folder_but_by_their_own(prefix: Path) -> None:
     """A build folder in the search path of an installed file works on one machine only."""
     files = [*(prefix / "bin").iterdir(), *prefix.rglob("*.so.0"), *prefix.rglob("libverbena-nic.so")]
