@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
+#include <cstring>
+#include <expected>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -21,6 +22,7 @@
 #include "tools/fault_options.h"
 #include "tools/launch.h"
 #include "tools/minimize.h"
+#include "tools/option_values.h"
 #include "tools/program.h"
 #include "tools/trial.h"
 
@@ -152,15 +154,51 @@ nlohmann::ordered_json json_of_found(const Found& finding) {
 	return entry;
 }
 
+// The file of --json. It is opened before the first run, so that no run is lost for a wrong name.
+//
+// Errors: one sentence with the name of the file and the reason.
+class ResultFile {
+public:
+	// `path` may be "-", standard output, or empty: then nothing is written.
+	static std::expected<ResultFile, std::string> open(const std::string& path) {
+		ResultFile file(path);
+		if (path.empty() || path == "-") return file;
+		file.file_.reset(std::fopen(path.c_str(), "we"));
+		if (!file.file_) return std::unexpected(file.refusal());
+		return file;
+	}
+
+	// Writes the whole text, once.
+	std::expected<void, std::string> write(const std::string& text) {
+		if (path_ == "-") fmt::print("{}", text);
+		if (!file_) return {};
+		const bool written = std::fputs(text.c_str(), file_.get()) >= 0 && std::fflush(file_.get()) == 0;
+		if (!written) return std::unexpected(refusal());
+		if (std::fclose(file_.release()) != 0) return std::unexpected(refusal());
+		return {};
+	}
+
+private:
+	struct Close {
+		void operator()(std::FILE* file) const { std::fclose(file); }
+	};
+
+	explicit ResultFile(std::string path) : path_(std::move(path)) {}
+	std::string refusal() const { return fmt::format("cannot write {}: {}", path_, std::strerror(errno)); }
+
+	std::string path_;
+	std::unique_ptr<std::FILE, Close> file_;
+};
+
 int explore(const ExploreOptions& options, const std::vector<std::string>& program) {
+	auto file = ResultFile::open(options.json);
+	if (!file) return complain(file.error(), usage);
 	const Exploration exploration(options, program);
 	nlohmann::ordered_json report{{"program", program}, {"server", options.server}, {"model", options.model},
 		{"runs", 0}, {"failures", nlohmann::ordered_json::array()}};
 	const auto finish = [&](int code) {
-		if (options.json.empty()) return code;
 		const std::string text = report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-		if (options.json == "-") fmt::print("{}", text);
-		else if (!(std::ofstream(options.json) << text).flush()) return complain("cannot write " + options.json);
+		if (const auto written = file->write(text); !written) return complain(written.error());
 		return code;
 	};
 	std::uint64_t failures = 0, run = 0;
@@ -245,7 +283,9 @@ CLI::App* add_explore(CLI::App& app, Action& action, const ProgramWords& program
 		->check(CLI::Range(1, 1000))
 		->capture_default_str();
 	sub->add_flag("--keep-going", options->keep_going, "Do not stop at the first failure");
-	sub->add_option("--json", options->json, "Write the result to FILE; - is standard output")->type_name("FILE");
+	sub->add_option("--json", options->json, "Write the result to FILE; - is standard output")
+		->type_name("FILE")
+		->check(not_empty());
 	sub->callback([options, &action, &program] {
 		action = [options, &program] {
 			if (program.empty())

@@ -67,6 +67,20 @@ def test_ctrl_c_writes_the_runs_so_far(programs: Programs, tmp_path: Path) -> No
     assert found["interrupted"] and found["runs"] == 1 and found["failures"] == [], found
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_the_first_run(programs: Programs, tmp_path: Path) -> None:
+    """The program ran as often as was asked for, and then its results were lost."""
+    for path, reason in (("/nonexistent/found.json", "No such file or directory"), (str(tmp_path), "Is a directory")):
+        began = tmp_path / "began"
+        ran = programs.run("verbena", "explore", "--runs", 3, "--json", path, "--", "touch", began)
+        assert (ran.status, ran.out, ran.err) == (2, "", f"verbena: cannot write {path}: {reason}\n"), ran
+        assert not began.exists()
+
+
+def test_a_full_disk_is_named_after_the_runs(programs: Programs) -> None:
+    ran = programs.run("verbena", "explore", "--runs", 1, "--json", "/dev/full", "--", "true")
+    assert ran.status == 1 and ran.err == "verbena: cannot write /dev/full: No space left on device\n", ran
+
+
 def test_a_program_that_hangs_is_ended(programs: Programs) -> None:
     ran = programs.run("verbena", "explore", "--timeout", "0.2", "--", "sleep", "1000")
     assert ran.status == 3 and "not done after 0.2 s" in ran.err, ran
