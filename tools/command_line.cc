@@ -120,7 +120,9 @@ std::optional<int> CommandLine::read(std::vector<std::string> words) {
 }
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description) {
-	return app.add_subcommand(name, description);
+	CLI::App* const command = app.add_subcommand(name, description);
+	command->footer("");  // otherwise it has the footer of the whole program
+	return command;
 }
 
 }  // namespace verbena::tools

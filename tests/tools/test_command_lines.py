@@ -173,6 +173,13 @@ def test_the_help_of_a_subcommand_has_its_own_examples(programs: Programs, words
     assert examples and all(example.startswith(" ".join(words)) for example in examples), ran
 
 
+def test_a_subcommand_without_a_text_of_its_own_has_not_that_of_the_program(programs: Programs) -> None:
+    """The help of `verbena version` had the examples and the exit codes of `verbena`."""
+    ran = programs.run("verbena", "version", "--help")
+    assert ran.status == 0 and "Print the version" in ran.out, ran
+    assert "Examples" not in ran.out and "Exit codes" not in ran.out, ran
+
+
 def test_a_size_may_have_a_unit_in_every_program(programs: Programs) -> None:
     ran = programs.run("performance_test", "-c", 2, "-n", 2, "-m", "1K")
     assert ran.status == 0, ran
