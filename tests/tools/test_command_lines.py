@@ -166,6 +166,26 @@ def test_a_simulator_has_help_on_standard_output(programs: Programs) -> None:
     assert ran.status == 2 and ran.out == "", ran
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--loss", "200%"), "--loss takes a probability from 0 to 1, or from 0% to 100%, and not '200%'"),
+        (("--corrupt", "x"), "--corrupt takes a probability from 0 to 1, or from 0% to 100%, and not 'x'"),
+        (("--reorder", "nan"), "--reorder takes a probability from 0 to 1, or from 0% to 100%, and not 'nan'"),
+        (("--seeds", "5:1"), "--seeds takes a seed, or two as A:B with A up to B, and not '5:1'"),
+        (("--forge", "1001"), "--forge takes a whole number from 0 to 1000, and not '1001'"),
+        (("--seeds",), "--seeds needs a value"),
+        (("foo",), "there is no argument 'foo'"),
+        (("--sedes", "1"), "there is no option '--sedes'"),
+    ],
+)
+def test_a_simulator_names_the_wrong_argument(programs: Programs, words: tuple[str, ...], said: str) -> None:
+    """It printed its whole usage, and not which of the arguments was wrong."""
+    ran = programs.run("verbena-sim", *words)
+    advice = "Run 'verbena-sim --help' for more information.\n"
+    assert (ran.status, ran.out, ran.err) == (2, "", f"verbena-sim: {said}\n{advice}"), ran
+
+
 @pytest.mark.parametrize("words", [("bench",), ("kv",), ("kv", "info"), ("bench", "kv")])
 def test_the_help_of_a_subcommand_has_its_own_examples(programs: Programs, words: tuple[str, ...]) -> None:
     ran = programs.run("verbena", *words, "--help")

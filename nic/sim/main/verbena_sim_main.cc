@@ -8,7 +8,9 @@
 // all runs were good, 1 if one was not, 2 for a usage error.
 #include <charconv>
 #include <cstdio>
+#include <expected>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "nic/sim/conversation.h"
@@ -50,42 +52,65 @@ std::optional<double> probability(std::string_view text) {
 	if (unit != 1) text.remove_suffix(1);
 	double value = 0;
 	const auto [end, error] = std::from_chars(text.begin(), text.end(), value);
-	if (error != std::errc{} || end != text.end() || value < 0 || value * unit > 1) return std::nullopt;
+	if (error != std::errc{} || end != text.end() || !(value >= 0 && value * unit <= 1)) return std::nullopt;
 	return value * unit;
 }
 
-bool set_seeds(Options& options, std::string_view text) {
+// The functions that set an option return what it takes, if the text is something else.
+using Expected = std::string_view;
+constexpr Expected taken = "";
+
+Expected set_seeds(Options& options, std::string_view text) {
+	constexpr Expected expected = "a seed, or two as A:B with A up to B";
 	const std::size_t colon = text.find(':');
 	const auto first = number(text.substr(0, colon));
 	const auto last = colon == std::string_view::npos ? first : number(text.substr(colon + 1));
-	if (!first || !last || *last < *first) return false;
+	if (!first || !last || *last < *first) return expected;
 	options.first = *first;
 	options.last = *last;
-	return true;
+	return taken;
 }
 
-std::optional<Options> parse(int argc, char** argv) {
+Expected set_forged(Options& options, std::string_view text) {
+	const auto rate = number(text);
+	if (!rate || *rate > 1000) return "a whole number from 0 to 1000";
+	options.forged_max = static_cast<double>(*rate);
+	return taken;
+}
+
+Expected set_fault(double& fault, std::string_view text) {
+	const auto value = probability(text);
+	if (!value) return "a probability from 0 to 1, or from 0% to 100%";
+	fault = *value;
+	return taken;
+}
+
+double* fault_of(Options& options, std::string_view option) {
+	if (option == "--loss") return &options.faults.drop;
+	if (option == "--duplicate") return &options.faults.duplicate;
+	if (option == "--reorder") return &options.faults.reorder;
+	if (option == "--corrupt") return &options.faults.corrupt;
+	return nullptr;
+}
+
+// Errors: one sentence that names the argument that is wrong.
+std::expected<Options, std::string> parse(int argc, char** argv) {
 	Options options;
 	for (int i = 1; i < argc; ++i) {
-		const std::string_view option = argv[i];
+		const std::string option = argv[i];
+		double* const fault = fault_of(options, option);
 		if (option == "--lossless") options.lossless = true;
 		else if (option == "--verbose") options.verbose = true;
-		else if (++i == argc) return std::nullopt;
-		else if (option == "--seeds") {
-			if (!set_seeds(options, argv[i])) return std::nullopt;
-		} else if (option == "--forge") {
-			const auto rate = number(argv[i]);
-			if (!rate || *rate > 1000) return std::nullopt;
-			options.forged_max = static_cast<double>(*rate);
-		} else {
-			double* const fault = option == "--loss" ? &options.faults.drop
-				: option == "--duplicate"            ? &options.faults.duplicate
-				: option == "--reorder"              ? &options.faults.reorder
-				: option == "--corrupt"              ? &options.faults.corrupt
-													 : nullptr;
-			const auto value = probability(argv[i]);
-			if (!fault || !value) return std::nullopt;
-			*fault = *value;
+		else if (fault == nullptr && option != "--seeds" && option != "--forge")
+			return std::unexpected(
+				(option.starts_with("--") ? "there is no option '" : "there is no argument '") + option + "'");
+		else if (++i == argc) return std::unexpected(option + " needs a value");
+		else {
+			const Expected expected = fault != nullptr ? set_fault(*fault, argv[i])
+				: option == "--seeds"                  ? set_seeds(options, argv[i])
+													   : set_forged(options, argv[i]);
+			if (!expected.empty())
+				return std::unexpected(option + " takes " + std::string(expected) + ", and not '" + argv[i] + "'");
 		}
 	}
 	return options;
@@ -105,9 +130,10 @@ int main(int argc, char** argv) {
 	const std::string_view only = argc == 2 ? argv[1] : "";
 	if (only == "--help" || only == "-h") return std::fputs(usage, stdout) < 0;
 	if (only == "--version") return std::puts("verbena-sim " VERBENA_VERSION) < 0;
-	const std::optional<Options> options = parse(argc, argv);
+	const auto options = parse(argc, argv);
 	if (!options) {
-		std::fputs(usage, stderr);
+		std::fprintf(
+			stderr, "verbena-sim: %s\nRun 'verbena-sim --help' for more information.\n", options.error().c_str());
 		return 2;
 	}
 	std::uint64_t failed = 0, packets = 0, lost = 0;
