@@ -137,7 +137,9 @@ void add_bench_connect(CLI::App& bench, Action& action, const std::string& comma
 	auto* listens = sub->add_flag("--listen", options->listens, "Serve clients on other hosts");
 	sub->add_flag("--once", options->once, "With --listen: end after one client")->needs(listens);
 	sub->add_option("--peer", options->peer, "HOST[:PORT] of the server")->excludes(listens);
-	sub->add_option("--port", options->port, "Port of the control connection (TCP)")->capture_default_str();
+	sub->add_option("--port", options->port, "Port of the control connection (TCP)")
+		->capture_default_str()
+		->check(CLI::Range(0u, 65'535u));
 	// Hidden: for the server process that this program starts.
 	sub->add_flag("--serve-inherited", options->is_child)->group("");
 

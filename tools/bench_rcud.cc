@@ -229,7 +229,9 @@ void add_bench_rcud(CLI::App& bench, Action& action, const std::string& command_
 	auto* server = sub->add_flag("--server", options->is_server, "Serve clients on other hosts");
 	sub->add_flag("--once", options->once, "With --server: end after one client")->needs(server);
 	sub->add_option("--peer", options->peer, "HOST[:PORT] of the server")->excludes(server);
-	sub->add_option("--port", options->port, "Port of the control connection (TCP)")->capture_default_str();
+	sub->add_option("--port", options->port, "Port of the control connection (TCP)")
+		->capture_default_str()
+		->check(CLI::Range(0u, 65'535u));
 	// Hidden: for the server process that this program starts.
 	sub->add_flag("--serve-inherited", options->is_child)->group("");
 	sub->add_option("--core", options->child_core)->group("");

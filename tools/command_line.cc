@@ -80,13 +80,30 @@ std::string without_false_range(const std::string& text) {
 	return fmt::format("{}'{}' is not a plain number: write {}", option, value, *size);
 }
 
+// The parser says "Could not convert: --port = abc" of a number that an option without a range
+// cannot take.
+std::string without_conversion(const std::string& text) {
+	constexpr std::string_view before = "Could not convert: ", between = " = ";
+	const auto middle = text.find(between);
+	if (!text.starts_with(before) || middle == text.npos) return text;
+	const std::string option = text.substr(before.size(), middle - before.size());
+	const std::string value = text.substr(middle + between.size());
+	const bool is_integer = value.find_first_not_of("0123456789", value.starts_with('-') ? 1 : 0) == value.npos;
+	if (is_integer && value.size() > value.starts_with('-'))
+		return fmt::format("{}: {} is out of range", option, value);
+	char* rest = nullptr;
+	std::strtod(value.c_str(), &rest);
+	const bool is_number = !value.empty() && *rest == '\0';
+	return fmt::format("{}: '{}' is not a {}number", option, value, is_number ? "whole " : "");
+}
+
 std::string mistake(const CLI::App* top, const CLI::Error& error) {
 	const CLI::App& app = chosen(*top);
 	std::vector<std::string> extra = top->remaining(true);
 	std::erase(extra, "--");
 	const auto option = std::ranges::find_if(extra, [](const std::string& word) { return word.starts_with('-'); });
 	const bool wants_subcommand = app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
-	std::string text = without_false_range(error.what());
+	std::string text = without_conversion(without_false_range(error.what()));
 	if (option != extra.end()) text = unknown_option(app, *option);
 	else if (!extra.empty() && wants_subcommand) text = unknown_subcommand(app, extra.front());
 	else if (!extra.empty()) text = fmt::format("the argument '{}' was not expected", extra.front());

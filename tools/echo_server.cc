@@ -9,6 +9,7 @@
 #include "tools/channel_options.h"
 #include "tools/command_line.h"
 #include "tools/loopback_device.h"
+#include "tools/metrics_options.h"
 #include "tools/option_values.h"
 #include "tools/program.h"
 #include "tools/server_program.h"
@@ -157,10 +158,8 @@ static int act(int argc, char** argv) {
 	app.add_option("--accept-rate", options.accept_rate, "New clients a second at most (0: no limit)")
 		->capture_default_str()
 		->check(CLI::NonNegativeNumber);
-	app.add_option("--metrics", options.metrics,
-		   "Serve metrics for Prometheus at this address, under /metrics; without HOST only to this host")
-		->type_name("[HOST:]PORT")
-		->check(verbena::tools::not_empty());
+	verbena::tools::add_metrics_option(app, options.metrics,
+		"Serve metrics for Prometheus at this address, under /metrics; without HOST only to this host");
 	app.add_option("--metrics-json", options.metrics_json, "Write the metrics as JSON, each second and at the end")
 		->type_name("FILE")
 		->check(verbena::tools::not_empty());

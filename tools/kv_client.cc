@@ -26,6 +26,7 @@
 #include "tools/option_values.h"
 #include "tools/program.h"
 #include "tools/server_wait.h"
+#include "tools/server_words.h"
 #include "tools/trust_options.h"
 
 namespace {
@@ -308,9 +309,8 @@ int run(Options options) {
 	options.how.timeout = options.timeout_ms == 0 ? never : Nanoseconds{options.timeout_ms} * 1'000'000;
 	if (!options.eager_max.empty())
 		client.eager_max = options.settings.eager_max = static_cast<std::uint32_t>(*parse_size(options.eager_max));
-	const auto names = split(options.server);
-	if (!options.server.contains("://") && std::ranges::find(names, std::string_view{}) != names.end())
-		return fail(fmt::format("empty server name in the list '{}'", options.server), 2);
+	if (const std::string mistake = tools::mistake_in_servers(options.server); !mistake.empty())
+		return fail(mistake, 2);
 	wait_for_servers(options.server, options.etcd, options.wait_s);
 	auto session = kv::Session::open({.host = options.server,
 		.etcd = options.etcd,

@@ -12,6 +12,7 @@
 #include "tools/device_options.h"
 #include "tools/etcd_options.h"
 #include "tools/loopback_device.h"
+#include "tools/server_words.h"
 #include "tools/trust_options.h"
 
 namespace verbena::tools {
@@ -59,6 +60,8 @@ async::Task<void> ask(kv::Router& router, const std::vector<std::string>& server
 int run(const InfoOptions& options) {
 	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
 	if (!trust) return complain(trust.error(), usage);
+	if (const std::string mistake = mistake_in_servers(options.servers); !mistake.empty())
+		return complain(mistake, usage);
 	auto protection = channel::make_client_protection(*trust);
 	if (!protection) return complain(protection.error());
 	auto session = kv::Session::open({.host = options.servers,

@@ -9,6 +9,7 @@
 #include "tools/etcd_options.h"
 #include "tools/kv_metrics.h"
 #include "tools/loopback_device.h"
+#include "tools/metrics_options.h"
 #include "tools/option_values.h"
 #include "tools/program.h"
 #include "tools/server_program.h"
@@ -228,11 +229,9 @@ void add_options(CLI::App& app, Options& options) {
 		   "Start although the folder of --data is damaged: keep its file under another name, go on with what can be "
 		   "read of it, and print what is lost")
 		->needs(data);
-	app.add_option("--metrics", options.metrics,
-		   "Serve metrics for Prometheus at this address, under /metrics, and the server's health under /health; "
-		   "without HOST only to this host")
-		->type_name("[HOST:]PORT")
-		->check(verbena::tools::not_empty());
+	verbena::tools::add_metrics_option(app, options.metrics,
+		"Serve metrics for Prometheus at this address, under /metrics, and the server's health under /health; "
+		"without HOST only to this host");
 	app.add_option("--metrics-json", options.metrics_json, "Write the metrics as JSON, each second and at the end")
 		->type_name("FILE")
 		->check(verbena::tools::not_empty());

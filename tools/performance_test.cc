@@ -20,9 +20,11 @@
 #include "lib/verbs/device.h"
 #include "tools/command_line.h"
 #include "tools/loopback_device.h"
+#include "tools/metrics_options.h"
 #include "tools/option_values.h"
 #include "tools/program.h"
 #include "tools/server_wait.h"
+#include "tools/server_words.h"
 #include "tools/trust_options.h"
 
 namespace {
@@ -162,6 +164,9 @@ bench::Table table_of(const Options& options, const scale::Outcome& run) {
 int run(Options& options) {
 	const auto trust = channel::choose_trust(options.trust, channel::trust_environment());
 	if (!trust) return fail(trust.error(), 2);
+	if (!options.server.empty())
+		if (const std::string mistake = tools::mistake_in_list(options.server); !mistake.empty())
+			return fail(mistake, 2);
 	// Made before run_cell() forks: both processes then read the same identity file.
 	auto client_protection = channel::make_client_protection(*trust);
 	auto server_protection = channel::make_server_protection(*trust);
@@ -250,7 +255,8 @@ void add_options(CLI::App& app, Options& options) {
 		->capture_default_str()
 		->check(CLI::Range(0.0, 1e9));
 	app.add_option("-s", options.server,
-		"HOST[:PORT] of an echo_server, or a list of servers that share the clients (default: start a server here)");
+		   "HOST[:PORT] of an echo_server, or a list of servers that share the clients (default: start a server here)")
+		->check(verbena::tools::not_empty());
 	verbena::tools::add_wait_option(app, options.wait_s);
 	app.add_option("--engine", options.engine,
 		   "Engine of a server started here: epoll, uring (io_uring; epoll where the kernel refuses it), threads (one "
@@ -293,10 +299,8 @@ void add_options(CLI::App& app, Options& options) {
 	app.add_option("--device", options.device, "RDMA device (default: the one that leads to the servers)");
 	app.add_option("--json", options.json, "Write a JSON table like that of verbena bench scale (- is standard output)")
 		->type_name("FILE");
-	app.add_option("--metrics", options.run.metrics,
-		   "Serve times to connect and round trips for Prometheus at this address while it runs")
-		->type_name("[HOST:]PORT")
-		->check(tools::not_empty());
+	verbena::tools::add_metrics_option(app, options.run.metrics,
+		"Serve times to connect and round trips for Prometheus at this address while it runs");
 	app.add_option(
 		   "--processes", options.run.processes, "Processes that the clients are spread over; 0: as many as needed")
 		->capture_default_str();

@@ -21,6 +21,7 @@
 #include "tools/commands.h"
 #include "tools/fault_options.h"
 #include "tools/launch.h"
+#include "tools/metrics_options.h"
 #include "tools/nic_metrics.h"
 #include "tools/profile_options.h"
 #include "tools/program.h"
@@ -184,10 +185,9 @@ void add_check_options(CLI::App& sub, RunOptions& options) {
 }
 
 void add_watch_options(CLI::App& sub, RunOptions& options) {
-	sub.add_option("--metrics", options.metrics,
-		   "Serve the counters of the program's NIC for Prometheus at http://HOST:PORT/metrics while it runs; 0: any "
-		   "port")
-		->type_name("[HOST:]PORT");
+	add_metrics_option(sub, options.metrics,
+		"Serve the counters of the program's NIC for Prometheus at http://HOST:PORT/metrics while it runs; 0: any "
+		"port");
 	sub.add_flag("--stats", options.stats, "Print the counters that are not 0 when the program ends (VERBENA_STATS)");
 }
 

@@ -24,14 +24,15 @@ struct ServerOptions {
 
 inline void add_listening(CLI::App& app, ServerOptions& options, const std::string& port_text) {
 	app.add_option("--listen", options.listen, "Address to listen at")->capture_default_str();
-	app.add_option("--port", options.port, port_text)->capture_default_str();
+	app.add_option("--port", options.port, port_text)->capture_default_str()->check(CLI::Range(0u, 65'535u));
 }
 
 inline void add_device_and_trust(CLI::App& app, ServerOptions& options) {
 	add_device_option(app, options.device);
 	app.add_option(
 		   "--poll-us", options.poll_us, "Microseconds that a thread polls after its last work, before it sleeps")
-		->capture_default_str();
+		->capture_default_str()
+		->check(CLI::Range(0u, 1'000'000u));
 	add_trust(app, options.trust);
 }
 

@@ -56,7 +56,7 @@ std::expected<Host, std::string> split_host(const std::string& text, std::uint16
 	if (!number.empty()) {
 		const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), port);
 		if (error != std::errc{} || end != number.data() + number.size())
-			return std::unexpected("'" + std::string(number) + "' is not a port number");
+			return std::unexpected("'" + std::string(number) + "' is not a port, 0 to 65535");
 	}
 	return Host{.host = std::string(host), .port = port};
 }

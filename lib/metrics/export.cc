@@ -134,16 +134,20 @@ std::string_view name_of(Kind kind) {
 
 }  // namespace
 
-std::expected<std::unique_ptr<Endpoint>, std::string> Endpoint::open(
-	const std::string& where, Collect collect, Health health) {
+std::string mistake_in_address(const std::string& where) {
 	const std::size_t colon = where.rfind(':');
-	const std::string address = colon == where.npos ? "127.0.0.1:" + where : where;
 	const std::string_view port = std::string_view(where).substr(colon == where.npos ? 0 : colon + 1);
 	std::uint16_t number = 0;
 	const auto [end, wrong] = std::from_chars(port.data(), port.data() + port.size(), number);
-	if (wrong != std::errc{} || end != port.data() + port.size())
-		return std::unexpected(
-			"metrics cannot be served: '" + std::string(port) + "' is not a port, 0 to 65535 (--metrics [HOST:]PORT)");
+	if (wrong == std::errc{} && end == port.data() + port.size()) return "";
+	return "'" + std::string(port) + "' is not a port, 0 to 65535";
+}
+
+std::expected<std::unique_ptr<Endpoint>, std::string> Endpoint::open(
+	const std::string& where, Collect collect, Health health) {
+	if (const std::string mistake = mistake_in_address(where); !mistake.empty())
+		return std::unexpected("metrics cannot be served: " + mistake + " (--metrics [HOST:]PORT)");
+	const std::string address = where.contains(':') ? where : "127.0.0.1:" + where;
 	auto endpoint = std::make_unique<HttpEndpoint>(address, std::move(collect), std::move(health));
 	if (endpoint->listens()) return std::unique_ptr<Endpoint>(std::move(endpoint));
 	return std::unexpected("metrics cannot be served at " + address +

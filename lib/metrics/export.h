@@ -28,6 +28,10 @@ struct Condition {
 };
 using Health = std::function<Condition()>;
 
+// The mistake in an address [HOST:]PORT, as "'abc' is not a port, 0 to 65535"; empty if there is
+// none. An address without a mistake may still be none of this host.
+std::string mistake_in_address(const std::string& where);
+
 class Endpoint {
 public:
 	// Serves at `where`: "9400" is 127.0.0.1:9400; "0.0.0.0:9400" lets other hosts ask; port 0

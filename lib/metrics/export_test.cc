@@ -75,6 +75,12 @@ TEST(Endpoint, AWordThatIsNoPortIsNamed) {
 	}
 }
 
+TEST(Endpoint, AMistakeInAnAddressIsKnownBeforeItIsOpened) {
+	for (const char* where : {"0", "9400", "0.0.0.0:65535", "[::1]:80"}) EXPECT_EQ(mistake_in_address(where), "");
+	EXPECT_EQ(mistake_in_address("99999"), "'99999' is not a port, 0 to 65535");
+	EXPECT_EQ(mistake_in_address("127.0.0.1:abc"), "'abc' is not a port, 0 to 65535");
+}
+
 TEST(Endpoint, OtherPagesDoNotExist) {
 	const auto endpoint = Endpoint::open("0", [] { return Families(); });
 	ASSERT_TRUE(endpoint) << endpoint.error();

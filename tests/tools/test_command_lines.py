@@ -186,6 +186,42 @@ def test_a_simulator_names_the_wrong_argument(programs: Programs, words: tuple[s
     assert (ran.status, ran.out, ran.err) == (2, "", f"verbena-sim: {said}\n{advice}"), ran
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("kv_server", "--metrics", "abc"), "--metrics: 'abc' is not a port, 0 to 65535\n"),
+        (("echo_server", "--metrics", "127.0.0.1:99999"), "--metrics: '99999' is not a port, 0 to 65535\n"),
+        (("performance_test", "--metrics", "x:"), "--metrics: '' is not a port, 0 to 65535\n"),
+        (("verbena", "run", "--metrics", "99999", "--", "true"), "--metrics: '99999' is not a port, 0 to 65535\n"),
+        (("verbena", "run", "--metrics", "", "--", "true"), "--metrics: must not be empty\n"),
+        (("kv_client", "127.0.0.1:99999"), "kv_client: '99999' is not a port, 0 to 65535\n"),
+        (("kv_client", "a,b:c"), "kv_client: 'c' is not a port, 0 to 65535\n"),
+        (("kv_client", "etcd://"), "kv_client: 'etcd://' is not an etcd prefix; write etcd://HOST:2379/PREFIX"),
+        (("kv_client", ""), "kv_client: empty server name in the list ''\n"),
+        (("verbena", "kv", "info", ""), "verbena: empty server name in the list ''\n"),
+        (("verbena", "kv", "info", "etcds://a:1"), "verbena: 'etcds://a:1' is not an etcd prefix"),
+        (("performance_test", "-s", ""), "-s: must not be empty\n"),
+        (("performance_test", "-s", "127.0.0.1,"), "performance_test: empty server name in the list '127.0.0.1,'\n"),
+        (("performance_test", "-s", "127.0.0.1:x"), "performance_test: 'x' is not a port, 0 to 65535\n"),
+        (("kv_server", "--port", "99999"), "--port: Value 99999 not in range 0 to 65535\n"),
+        (("echo_server", "--port", "-1"), "--port: Value -1 not in range 0 to 65535\n"),
+        (("echo_server", "--poll-us", "abc"), "--poll-us: 'abc' is not a number\n"),
+        (("kv_server", "--poll-us", "5000000"), "--poll-us: Value 5000000 not in range 0 to 1000000\n"),
+        (("verbena", "bench", "rcud", "--port", "99999"), "--port: Value 99999 not in range 0 to 65535\n"),
+        # These options have no range of their own.
+        (("verbena", "explore", "--first-seed", "x", "--", "true"), "--first-seed: 'x' is not a number\n"),
+        (("verbena", "explore", "--first-seed", "1e3", "--", "true"), "--first-seed: '1e3' is not a whole number\n"),
+        (("verbena", "bench", "kv", "--poll-us", "-1"), "--poll-us: -1 is out of range\n"),
+    ],
+)
+def test_a_value_that_an_option_cannot_take_is_wrong_usage(
+    programs: Programs, words: tuple[str, ...], said: str
+) -> None:
+    """Some ended with 1, some did not say what is permitted, and an empty -s started a server."""
+    ran = programs.run(*words)
+    assert ran.status == 2 and ran.out == "" and said in ran.err, ran
+
+
 @pytest.mark.parametrize("words", [("bench",), ("kv",), ("kv", "info"), ("bench", "kv")])
 def test_the_help_of_a_subcommand_has_its_own_examples(programs: Programs, words: tuple[str, ...]) -> None:
     ran = programs.run("verbena", *words, "--help")
