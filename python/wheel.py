@@ -8,6 +8,9 @@ files. No network is used.
 
 With --libraries the wheel has the client library of the key-value store and the NIC from a build,
 and is for the platform of that build. The other libraries that these need are the system's.
+
+A wheel in the folder that is for the same platform is replaced when the new one has been built;
+other wheels stay. Exit codes: 0 success, 1 failure, 2 wrong usage.
 """
 
 import argparse
@@ -24,6 +27,14 @@ CHART_JS = Path("/usr/share/javascript/chart.js/chart.min.js")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "build", "*.egg-info", "wheel.py", "tests")
 LIBRARIES = {"nic": "libverbena-nic.so", "kv": "libverbena-kv.so.0"}  # by component
 FILE, FOLDER = 0o644, 0o755
+
+
+def mistake_in(libraries: Path) -> str:
+    """Say why no libraries can be taken from this folder; an empty text if they can."""
+    for name in ("cmake_install.cmake", *LIBRARIES.values()):
+        if not (libraries / name).exists():
+            return f"--libraries {libraries} is not the folder of a build: it has no {name} (make programs)"
+    return ""
 
 
 def epoch() -> str:
@@ -57,16 +68,22 @@ def stage(folder: Path, libraries: Path | None) -> None:
         path.chmod(FOLDER if path.is_dir() else FILE)
 
 
-def build(out: Path, libraries: Path | None) -> int:
+def build(out: Path, libraries: Path | None) -> Path:
+    """Build the wheel, and put it into the folder in place of an earlier one for its platform."""
     if not CHART_JS.exists():
-        print(f"wheel.py: there is no {CHART_JS}: install Debian's package libjs-chart.js", file=sys.stderr)
-        return 1
-    with tempfile.TemporaryDirectory() as scratch:
+        raise FileNotFoundError(f"there is no {CHART_JS}: install Debian's package libjs-chart.js")
+    out.mkdir(parents=True, exist_ok=True)
+    # Within the folder, so that the wheel is renamed and never half written.
+    with tempfile.TemporaryDirectory(dir=out) as scratch:
         stage(Path(scratch) / "verbena", libraries)
         command = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "wheel", "--no-index", "--no-deps"]
-        command += ["--no-build-isolation", "--no-cache-dir", "-w", str(out), str(Path(scratch) / "verbena")]
-        environment = os.environ | {"SOURCE_DATE_EPOCH": epoch()}
-        return subprocess.run(command, env=environment, check=False).returncode
+        command += ["--no-build-isolation", "--no-cache-dir", "-w", scratch, str(Path(scratch) / "verbena")]
+        subprocess.run(command, env=os.environ | {"SOURCE_DATE_EPOCH": epoch()}, check=True)
+        (made,) = Path(scratch).glob("verbena-*.whl")
+        platform = made.stem.rpartition("-")[2]
+        for old in out.glob(f"verbena-*-{platform}.whl"):
+            old.unlink()
+        return made.rename(out / made.name)
 
 
 def main() -> int:
@@ -74,14 +91,18 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=HERE.parent / "build-wheel", help="the folder of the wheel")
     parser.add_argument("--libraries", type=Path, metavar="BUILD", help="add the shared libraries of this build")
     options = parser.parse_args()
-    out = options.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
-    for old in out.glob("verbena-*.whl"):
-        old.unlink()
-    status = build(out, options.libraries)
-    for made in out.glob("verbena-*.whl"):
-        print(made)
-    return status
+    if options.libraries is not None and (mistake := mistake_in(options.libraries)):
+        print(f"wheel.py: {mistake}", file=sys.stderr)
+        return 2
+    try:
+        print(build(options.out.resolve(), options.libraries))
+    except subprocess.CalledProcessError as error:
+        print(f"wheel.py: {error.cmd[0]} has ended with {error.returncode}: no wheel was built", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"wheel.py: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

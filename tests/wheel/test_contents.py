@@ -3,11 +3,12 @@
 
 import email
 import re
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, ROOT, build_wheel
+from conftest import BUILD, ROOT, build_wheel, run
 
 SHARE = "verbena/share/"
 VERSION = (ROOT / "VERSION").read_text().strip()
@@ -21,6 +22,45 @@ def files(wheel: Path) -> dict[str, str]:
 
 def metadata(files: dict[str, str]) -> email.message.Message:
     return email.message_from_string(files[f"verbena-{VERSION}.dist-info/METADATA"])
+
+
+def old_wheels(folder: Path) -> set[Path]:
+    """Put old wheels into a folder: one for any machine, and one for another platform."""
+    names = ("verbena-0.0.1-py3-none-any.whl", "verbena-0.0.1-py3-none-linux_other.whl")
+    for name in names:
+        (folder / name).touch()
+    return {folder / name for name in names}
+
+
+def test_a_wrong_folder_of_libraries_is_named_and_no_wheel_is_lost(tmp_path: Path) -> None:
+    """The wheels of the folder were deleted first, and then there was a traceback."""
+    old = old_wheels(tmp_path)
+    for folder in (tmp_path / "missing", tmp_path):
+        words = ("--out", tmp_path, "--libraries", folder)
+        said = run(sys.executable, "-B", ROOT / "python" / "wheel.py", *words, status=2)
+        assert said.startswith(f"wheel.py: --libraries {folder} is not the folder of a build"), said
+        assert said.count("\n") == 1, said
+    assert set(tmp_path.iterdir()) == old
+
+
+def test_a_build_that_fails_leaves_the_wheels_that_were_there(tmp_path: Path) -> None:
+    old = old_wheels(tmp_path)
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "cmake_install.cmake").write_text('message(FATAL_ERROR "no")\n')
+    for name in ("libverbena-nic.so", "libverbena-kv.so.0"):
+        (tmp_path / "build" / name).touch()
+    words = ("--out", tmp_path, "--libraries", tmp_path / "build")
+    said = run(sys.executable, "-B", ROOT / "python" / "wheel.py", *words, status=1)
+    assert said.endswith("\nwheel.py: cmake has ended with 1: no wheel was built\n"), said
+    assert set(tmp_path.iterdir()) == old | {tmp_path / "build"}
+
+
+def test_a_wheel_replaces_the_one_of_its_platform_alone(tmp_path: Path, wheel: Path) -> None:
+    any_machine, other = sorted(old_wheels(tmp_path))
+    said = run(sys.executable, "-B", ROOT / "python" / "wheel.py", "--out", tmp_path)
+    made = tmp_path / wheel.name
+    assert said == f"{made}\n" and made.read_bytes() == wheel.read_bytes()
+    assert set(tmp_path.iterdir()) == {made, other} and not any_machine.exists()
 
 
 def test_its_name_has_the_version_and_it_is_for_any_machine(wheel: Path) -> None:
