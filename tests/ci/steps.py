@@ -48,7 +48,7 @@ def gitlab() -> list[Step]:
 
 def script(steps: list[Step]) -> str:
     """Each step in a shell of its own, which ends at the first failure, as on a runner."""
-    lines = ["set -eu", "export GITHUB_PATH=/tmp/github-path; : >$GITHUB_PATH"]
+    lines = ["set -eu", "export GITHUB_PATH=/tmp/github-path GITHUB_OUTPUT=/tmp/github-output", ": >$GITHUB_PATH"]
     for step in steps:
         lines += [
             f"echo {shlex.quote('step: ' + step.name)}",

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -61,6 +62,45 @@ def test_a_step_fails_if_the_program_has_a_fault(tmp_path: Path, tool: str) -> N
     script = step.script.replace("verbs_test.c", "faulty.c").replace("-O1", "-O0")
     done = run(f"cc -g -O0 faulty.c -o verbs_test -lrdmacm -libverbs\n{script}", tmp_path)
     assert done.returncode != 0, done.stdout
+
+
+def cache_key(sources: Path, output: Path) -> str:
+    """Run the steps of the action before its cache, and return what they put into the key."""
+    entries = steps.loaded("action.yml")["runs"]["steps"]
+    cache = next(number for number, entry in enumerate(entries) if "actions/cache" in entry.get("uses", ""))
+    (name,) = re.findall(r"\{\{ steps\.(\w+\.outputs\.\w+) \}\}", entries[cache]["with"]["key"])
+    (step,) = [entry for entry in entries[:cache] if entry["id"] == name.split(".")[0]]
+    output.write_text("")
+    subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", step["run"]],
+        env=os.environ | {"GITHUB_ACTION_PATH": str(sources / "examples" / "ci"), "GITHUB_OUTPUT": str(output)},
+        timeout=LIMIT_S,
+        check=True,
+    )
+    return dict(line.split("=", 1) for line in output.read_text().splitlines())[name.split(".")[-1]]
+
+
+def test_the_cache_of_the_action_is_renewed_when_the_sources_change(tmp_path: Path) -> None:
+    """Its key was the name of a branch, so that a build from then was used for ever."""
+    sources, output = tmp_path / "a tree", tmp_path / "output"
+    (sources / "examples" / "ci").mkdir(parents=True)
+    (sources / "nic").mkdir()
+    source = sources / "nic" / "engine.cc"
+    source.write_text("int old;\n")
+    before = cache_key(sources, output)
+    assert re.fullmatch("[0-9a-f]{40}", before)
+    os.utime(source, (0, 0))
+    for folder in (".git", "build"):
+        (sources / folder).mkdir()
+        (sources / folder / "made").touch()
+    copy = tmp_path / "copy"
+    shutil.copytree(sources, copy)
+    assert cache_key(sources, output) == cache_key(copy, output) == before
+    source.write_text("int new;\n")
+    changed = cache_key(sources, output)
+    assert changed != before
+    source.rename(source.with_name("link.cc"))
+    assert cache_key(sources, output) not in {before, changed}
 
 
 def test_gitlab_runs_commands_of_the_workflow() -> None:
