@@ -136,6 +136,16 @@ class Source(Generic[RowType]):
     def lacks_evidence(self) -> bool:
         return any(row.is_bare for row in self.rows)
 
+    def doubt(self, figure: str) -> str:
+        """Why no claim may rest on the environment's figures; empty if all rows are usable.
+
+        Only rows that have this figure matter: the others were not measured.
+        """
+        measured = [row for row in self.rows if row.get(figure) is not None]
+        if not measured:
+            return "the table has no row that was measured"
+        return next((f"a row of the table is {row.fault}" for row in measured if not row.usable), "")
+
     @property
     def device_text(self) -> str:
         """Return the devices and their kind, in words."""

@@ -8,6 +8,7 @@ connects under way at once, so the rows can contradict it and, with many clients
 from __future__ import annotations
 
 from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding
+from report.compare import TWICE, drift, repeated
 from report.connect.rows import Source
 from report.tables import digits
 
@@ -32,6 +33,9 @@ def connect_time_constant(source: Source) -> Finding:
         f"a connect takes {digits(min(times))} to {digits(max(times))} ms (P50) with {rows[0].clients} to "
         f"{rows[-1].clients} under way; the 15 ms were the mean of a random sleep of 10 to 20 ms"
     )
+    obstacle = TWICE if repeated(rows, lambda row: row.clients) else drift(*rows)
+    if obstacle:
+        return Finding(NOT_TESTABLE, f"{because}, but {obstacle}", evidence)
     if max(times) > CONSTANT * min(times):
         return Finding(CONTRADICTED, because, evidence)
     if len(rows) < CLIENTS_MIN or rows[-1].clients < SPAN * rows[0].clients:

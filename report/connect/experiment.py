@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from report.compare import Comparison, Question
+from report.compare import Comparison, Question, repeated
 from report.connect import charts, claims
 from report.connect.rows import PARTS, Row, Source, read_rows
 from report.experiment import Experiment, Figure, Latency
@@ -37,8 +37,17 @@ def _compare(source: Source) -> list[Comparison]:
     for way in source.ways():
         rows = source.drawn(way)
         alone = next((row for row in rows if row.clients == 1), None)
+        twice = repeated(rows, lambda row: row.clients)
         found += [
-            Comparison(MANY, way, f"{row.clients} under way by {way}", "connects_per_s", alone, row)
+            Comparison(
+                MANY,
+                way,
+                f"{row.clients} under way by {way}",
+                "connects_per_s",
+                alone,
+                row,
+                bool({1, row.clients} & twice),
+            )
             for row in rows
             if alone is not None and row.clients > 1
         ]

@@ -27,9 +27,9 @@ BOTH = "needs both protocols at {} and more sizes of SET and of GET (bench kv --
 
 def rendezvous_is_faster(source: Source) -> Finding:
     pairs = source.pairs()
-    evidence = [_pair_line(*pair) for pair in pairs]
+    evidence = [_pair_line(*pair) for pair in pairs] + source.left_out()
     if not _enough(pairs):
-        return Finding(NOT_TESTABLE, BOTH.format(SIZES_MIN), evidence)
+        return Finding(NOT_TESTABLE, _needs(source, BOTH.format(SIZES_MIN)), evidence)
     slower = [other for eager, other in pairs if _faster(other, eager) is False]
     faster = [other for eager, other in pairs if _faster(other, eager) is True]
     because = (
@@ -45,9 +45,9 @@ def rendezvous_is_faster(source: Source) -> Finding:
 def rendezvous_scales_better(source: Source) -> Finding:
     """Rendezvous leads eager by more at larger sizes."""
     pairs = source.pairs()
-    evidence = [_pair_line(*pair) for pair in pairs]
+    evidence = [_pair_line(*pair) for pair in pairs] + source.left_out()
     if not _enough(pairs):
-        return Finding(NOT_TESTABLE, BOTH.format(SIZES_MIN), evidence)
+        return Finding(NOT_TESTABLE, _needs(source, BOTH.format(SIZES_MIN)), evidence)
     verdicts, parts = [], []
     for load in dict.fromkeys(other.load for _, other in pairs):
         of_load = [pair for pair in pairs if pair[1].load == load]
@@ -72,9 +72,10 @@ def rendezvous_scales_better(source: Source) -> Finding:
 
 def eager_costs_much_when_large(source: Source) -> Finding:
     pairs = [pair for pair in source.pairs() if pair[0].size >= LARGE]
-    evidence = [_pair_line(*pair) for pair in pairs]
+    evidence = [_pair_line(*pair) for pair in pairs] + source.left_out()
     if {eager.op for eager, _ in pairs} != {"SET", "GET"}:
-        return Finding(NOT_TESTABLE, f"needs both protocols at {size_text(LARGE)} and more", evidence)
+        because = f"needs both protocols at {size_text(LARGE)} and more"
+        return Finding(NOT_TESTABLE, _needs(source, because), evidence)
     ratios = [ratio(pair[1], pair[0], RATE) for pair in pairs]
     middles = [middle for _, middle, _ in ratios]
     because = (
@@ -169,6 +170,11 @@ JUDGES: dict[str, Judge] = {
     "S2.5": short_warmup_shows,
     "S2.6": iterations_steady,
 }
+
+
+def _needs(source: Source, because: str) -> str:
+    """Add the first pair that may not be compared, if there is one."""
+    return "; ".join([because, *source.left_out()[:1]])
 
 
 def _enough(pairs: list[tuple[Row, Row]]) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Claim, Finding, Judgement
+from report.compare import drift, unique_by
 from report.kv.rows import AUTO, EAGER, RATE, RENDEZVOUS, TIMES_ALONE, Row, Source
 
 AUTO_MIN = 0.9
@@ -29,18 +30,20 @@ def judge_all(source: Source) -> list[Judgement]:
 
 def auto_ratios(source: Source) -> list[tuple[Row, tuple[float, float, float]]]:
     """Return for each cell of auto its rate over the better one's: least, middle, greatest."""
-    others = {way: {(row.load, row.size): row for row in source.cells(way)} for way in (EAGER, RENDEZVOUS, BY_WRITE)}
+    ways = (EAGER, RENDEZVOUS, BY_WRITE, AUTO)
+    found_once = {way: unique_by(source.drawn(way), lambda row: row.cell) for way in ways}
+    others = {way: {at: row for at, row in rows.items() if row.usable} for way, rows in found_once.items()}
     found = []
-    for row in source.cells(AUTO):
-        at = (row.load, row.size)
+    for at, row in others[AUTO].items():
         by_write = row.op == "SET" and (row.words["form"] == "write" or at not in others[RENDEZVOUS])
-        both = [others[way].get(at) for way in (EAGER, BY_WRITE if by_write else RENDEZVOUS)]
-        if None in both or any(each.values.get("reps", REPS_MIN) < REPS_MIN for each in (row, *both) if each):
+        ways_of_both = (EAGER, BY_WRITE if by_write else RENDEZVOUS)
+        both = [others[way][at] for way in ways_of_both if at in others[way]]
+        if len(both) < 2 or drift(row, *both):
+            continue
+        if any(each.values.get("reps", REPS_MIN) < REPS_MIN for each in (row, *both)):
             continue
         low, middle, high = row.interval(RATE)
-        best_low, best, best_high = max(
-            (other.interval(RATE) for other in both if other), key=lambda interval: interval[1]
-        )
+        best_low, best, best_high = max((other.interval(RATE) for other in both), key=lambda interval: interval[1])
         found.append((row, (low / best_high, middle / best, high / best_low)))
     return found
 

@@ -14,6 +14,7 @@ from math import comb
 from statistics import median
 
 from report import tables
+from report.compare import Pair, drift, paired, repeated, unique_by
 from report.tables import NUMBER_MAX, Table, TableError, rows_of
 
 WORDS = ("op", "proto", "protocol", "form", "transport", "device", "varied", "system")
@@ -23,6 +24,8 @@ TIMES_ALONE = "p99_times_alone"
 OURS = "verbena"
 # The columns that sweeps vary.
 PARAMETERS = {"depth": "rx_depth", "warmup": "warmup", "iters": "iters", "stalled": "stalled"}
+# The columns of numbers that rows must share to be compared. A column may be absent, in both rows.
+SETTINGS = ("warmup", "iters", "rx_depth", "tx_depth", "eager_max", "stalled")
 
 
 class Row(tables.Row):
@@ -80,6 +83,17 @@ class Row(tables.Row):
         return self.op, self.window, self.clients, self.transport
 
     @property
+    def settings(self) -> tuple[float | None, ...]:
+        """The settings that cells must share to be compared, without those that a sweep varies."""
+        varied = {"depth": ("rx_depth", "tx_depth")}.get(self.varied, (self.varied,))
+        return tuple(None if name in varied else self.get(name) for name in SETTINGS)
+
+    @property
+    def cell(self) -> tuple[object, ...]:
+        """All that the rows of different ways must share to be compared."""
+        return self.load, self.size, self.settings
+
+    @property
     def name(self) -> str:
         many = f", {self.clients} clients" if self.clients > 1 else ""
         tcp = ", tcp" if self.transport == "tcp" and self.system == OURS else ""
@@ -124,21 +138,31 @@ class Source(tables.Source[Row]):
         return found
 
     def pairs(self, way: str = RENDEZVOUS) -> list[tuple[Row, Row]]:
-        """Return pairs of usable rows, eager and another way, with the same size and load."""
-        return [(eager, other) for eager, other in self.drawn_pairs(way) if eager.usable and other.usable]
+        """Return pairs of rows that may be compared: eager and another way, of the same cell."""
+        return [(pair.one, pair.other) for pair in self.drawn_pairs(way) if pair.counts]
 
-    def drawn_pairs(self, way: str = RENDEZVOUS) -> list[tuple[Row, Row]]:
-        """Return the pairs of `pairs`, and those that are not usable."""
-        eager = {(row.load, row.size): row for row in self.drawn(EAGER)}
-        return [(eager[row.load, row.size], row) for row in self.drawn(way) if (row.load, row.size) in eager]
+    def drawn_pairs(self, way: str = RENDEZVOUS) -> list[Pair[Row]]:
+        """Return the pairs of `pairs`, and those that may not be compared."""
+        return paired(self.drawn(EAGER), self.drawn(way), lambda row: row.cell)
+
+    def left_out(self) -> list[str]:
+        """Name the pairs of usable rows that may not be compared, and say why."""
+        return [
+            f"{pair.other.name}: left out ({pair.obstacle})"
+            for pair in self.drawn_pairs()
+            if pair.obstacle and pair.one.usable and pair.other.usable
+        ]
 
     def sweep(self, varied: str) -> dict[tuple[object, ...], list[Row]]:
         """Return the usable rows of a sweep, in groups that differ in the parameter only."""
         groups: dict[tuple[object, ...], list[Row]] = {}
-        for row in sorted((row for row in self.rows if row.varied == varied), key=parameter):
+        swept = unique_by(
+            (row for row in self.rows if row.varied == varied), lambda row: (row.cell, row.way, parameter(row))
+        )
+        for row in sorted(swept.values(), key=parameter):
             if row.usable or (varied != "depth" and row.validity == "suspect"):
-                groups.setdefault((row.load, row.way, row.size), []).append(row)
-        return groups
+                groups.setdefault((row.cell, row.way), []).append(row)
+        return {key: rows for key, rows in groups.items() if not drift(*rows)}
 
 
 def read_rows(table: Table) -> tuple[Row, ...]:
@@ -154,16 +178,21 @@ def read_rows(table: Table) -> tuple[Row, ...]:
 def _with_times_alone(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Add the cost of stalled clients: the P99 of each repetition beside them over the one without.
 
-    The two repetitions were measured in turn. A row that is invalid has no cost.
+    The two repetitions were measured in turn. A row has no cost if it is invalid, if the table has
+    two rows of its cell, or if it was measured at another core-to-core round trip.
     """
 
     def cell(row: Row) -> tuple[object, ...]:
-        return row.load, row.way, row.size
+        return row.cell, row.way
 
-    alone = {cell(row): row for row in rows if row.varied == "stalled" and not row.values.get("stalled")}
+    swept = [row for row in rows if row.varied == "stalled"]
+    alone = unique_by((row for row in swept if not row.values.get("stalled")), cell)
+    twice = repeated(swept, lambda row: (cell(row), parameter(row)))
     made = []
     for row in rows:
         other = alone.get(cell(row)) if row.varied == "stalled" and row.values.get("stalled") else None
+        if other is not None and ((cell(row), parameter(row)) in twice or drift(other, row)):
+            other = None
         both = list(zip(row.p99s, other.p99s, strict=False)) if other is not None else []
         times = sorted(with_them / without for with_them, without in both if without > 0)
         if other is None or not times or "invalid" in (row.validity, other.validity):

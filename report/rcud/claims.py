@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding, Statement
 from report.compare import interval_text
-from report.rcud.compare import Comparison, queue_pairs, rc_and_ud, window_modes
+from report.rcud.compare import Comparison, other_port, queue_pairs, rc_and_ud, window_modes
 from report.rcud.headers import GRH, RC_SEND, UD_SEND
 from report.rcud.rows import Index, Row, Source
 from report.tables import digits
@@ -118,6 +118,8 @@ def ud_faster_without_acknowledgements(source: Source) -> Finding:
     led = kept = 0
     for (msg, window, mode), local in leads.items():
         credit = leads.get((msg, window, "credit"))
+        if credit and any(other_port(*rows) for rows in ((local.rc, credit.rc), (local.ud, credit.ud))):
+            continue
         if mode == "local" and credit and local.winner == "UD":
             led += 1
             kept += credit.winner == "UD"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares RC with UD in each cell, also with many queue pairs, and local with credit windows.
 
-SEND is compared with SEND, the only operation of UD.
+SEND is compared with SEND, the only operation of UD. Rows of different devices, or of different
+MTUs, are not compared.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ QUEUE_PAIRS = Question(
 
 
 class Comparison(compare.Comparison[Row]):
-    """RC and UD in one cell."""
+    """Two rows of one cell, such as RC and UD."""
+
+    @property
+    def obstacle(self) -> str:
+        return super().obstacle or (other_port(self.one, self.other) if self.one and self.other else "")
 
     @property
     def rc(self) -> Row | None:
@@ -65,6 +70,15 @@ class Comparison(compare.Comparison[Row]):
     @property
     def window_mode(self) -> str:
         return self._some.window_mode
+
+
+def other_port(one: Row, other: Row) -> str:
+    """Say that two rows are of different devices or MTUs; empty if they are not."""
+    if one.words["device"] != other.words["device"]:
+        return f"other device: {one.words['device'] or 'none stated'} and {other.words['device'] or 'none stated'}"
+    if one.get("mtu") != other.get("mtu"):
+        return f"other MTU: {one.mtu or 'none stated'} and {other.mtu or 'none stated'}"
+    return ""
 
 
 def compare_all(source: Source) -> list[compare.Comparison]:
@@ -102,15 +116,16 @@ def queue_pairs(source: Source) -> list[tuple[int, Comparison]]:
 
 
 def window_modes(source: Source) -> list[tuple[Row, Row]]:
-    """Return pairs (local, credit) of usable rows of the same cell."""
+    """Return pairs (local, credit) of usable rows of the same cell, device and MTU."""
     return [
         (each.one, each.other)
         for each in _windows(source)
         if each.one and each.other and each.one.usable and each.other.usable
+        if not other_port(each.one, each.other)
     ]
 
 
-def _windows(source: Source) -> list[compare.Comparison[Row]]:
+def _windows(source: Source) -> list[Comparison]:
     index = Index.of(source.single)
     pairs = []
     for row in source.single:
@@ -118,5 +133,5 @@ def _windows(source: Source) -> list[compare.Comparison[Row]]:
         if credit is not None:
             group = f"{row.mode} {row.op.upper()}"
             where = f"{group} {row.msg} B, window {row.window}"
-            pairs.append(compare.Comparison(WINDOWS, group, where, "mops", row, credit))
+            pairs.append(Comparison(WINDOWS, group, where, "mops", row, credit))
     return pairs

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding
+from report.compare import TWICE, drift, repeated, unique_by
 from report.rpc.rows import Row, Source
 
 RATE, LARGE, FEW = 1.5e6, 256 << 10, 10
@@ -42,6 +43,8 @@ def rate_of_small_calls(source: Source) -> Finding:
                 "million"
             )
         return Finding(NOT_TESTABLE, because, evidence)
+    if most.cell in repeated(rows, lambda row: row.cell):
+        return Finding(NOT_TESTABLE, f"{TWICE}: {most.name}", evidence)
     low, middle, high = most.interval("qps")
     because = f"{middle / 1e6:.2f} million per second [{low / 1e6:.2f}, {high / 1e6:.2f}] with 256 in flight"
     if middle >= RATE:
@@ -58,13 +61,17 @@ def rate_of_small_calls(source: Source) -> Finding:
 
 
 def few_saturate(source: Source) -> Finding:
-    rows = [row for row in source.cells("rdma", "sink") if row.size >= LARGE]
+    found = unique_by(source.drawn("rdma", "sink"), lambda row: row.cell).values()
+    rows = [row for row in found if row.usable and row.size >= LARGE]
     evidence = [_line(row, "gigabits_per_second", "Gb/s") for row in rows]
     failing, undecided, sizes = [], [], 0
     for size in sorted({row.size for row in rows}):
         few = [row for row in rows if row.size == size and row.concurrency < FEW]
         many = [row for row in rows if row.size == size and row.concurrency >= FEW]
         if not few or not many:
+            continue
+        if moved := drift(*few, *many):
+            evidence.append(f"{_size(size)}: left out ({moved})")
             continue
         sizes += 1
         best = max(few + many, key=lambda row: row.values["qps"])
@@ -99,6 +106,8 @@ def registration_costs_more(source: Source) -> Finding:
     ]
     if len(costs) < 2:
         return Finding(NOT_TESTABLE, "needs both costs by size (bench rpc --ablate pool)", evidence)
+    if doubt := source.doubt("qps"):
+        return Finding(NOT_TESTABLE, f"the costs by size count only beside usable rows: {doubt}", evidence)
     less = [size for size, register, copy in costs if register < MUCH * copy]
     kind = (
         ""
@@ -118,7 +127,7 @@ def coalescing_improves(source: Source) -> Finding:
         "small sizes with many in flight",
     )
     pairs = _pairs(source, "coalescing", lambda row: row.size <= INLINE_MAX)
-    finding = replace(finding, evidence=_pair_lines(pairs))
+    finding = replace(finding, evidence=_pair_lines(pairs) + source.left_out("coalescing"))
     if finding.verdict != SUPPORTED:
         return finding
     later = [on for on, off in pairs if on.interval("p99_us")[0] > SAME * off.interval("p99_us")[2]]
@@ -148,8 +157,9 @@ def send_queue_overlaps(source: Source) -> Finding:
 
 def memory_of_a_connection(source: Source) -> Finding:
     name = "pinned_kib_per_connection"
-    rows = [row for row in source.rows if row.get(name) and row.words["recv_mode"] == "per_connection"]
-    evidence = [f"{row.name}: {row.values[name]:.0f} KiB" for row in rows]
+    found = [row for row in source.rows if row.get(name) and row.words["recv_mode"] == "per_connection"]
+    evidence = [f"{row.name}: {row.values[name]:.0f} KiB" + ("" if row.usable else f" ({row.fault})") for row in found]
+    rows = [row for row in found if row.usable]
     if not rows:
         return Finding(
             NOT_TESTABLE, "needs rows in the published mode (bench rpc --recv-mode per_connection)", evidence
@@ -178,9 +188,11 @@ JUDGES: dict[str, Judge] = {
 
 def _better(source: Source, ablation: str, counts: Callable[[Row], bool], where: str) -> Finding:
     pairs = _pairs(source, ablation, counts)
-    evidence = _pair_lines(pairs)
+    left_out = source.left_out(ablation)
+    evidence = _pair_lines(pairs) + left_out
     if not pairs:
-        return Finding(NOT_TESTABLE, f"needs rows with and without it (bench rpc --ablate {ablation})", evidence)
+        because = f"needs rows with and without it (bench rpc --ablate {ablation})"
+        return Finding(NOT_TESTABLE, f"{because}; {left_out[0]}" if left_out else because, evidence)
     verdicts = [_faster(on, off) for on, off in pairs]
     ratios = sorted(on.values["qps"] / off.values["qps"] for on, off in pairs)
     because = f"at {where} the rate with it is {ratios[0]:.2f} to {ratios[-1]:.2f} times the rate without"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from report.compare import Comparison, Question
+from report.compare import Comparison, Question, paired, repeated
 from report.rpc.rows import Row, Source
 
 RATE = "qps"
@@ -26,25 +26,33 @@ BEHAVIOURS = Question(
 
 def compare_all(source: Source) -> list[Comparison]:
     ours = [row for row in source.rows if not row.apart]
-    tcp = {row.cell: row for row in ours if row.transport == "tcp"}
-    pairs = [(tcp.get(("tcp", *row.cell[1:])), row) for row in ours if row.transport == "rdma"]
+    tcp, rdma = ([row for row in ours if row.transport == each] for each in ("tcp", "rdma"))
     compared = [
-        Comparison(TRANSPORTS, f"{row.concurrency} in flight", _where(row), RATE, other, row)
-        for other, row in pairs
-        if other is not None
+        Comparison(
+            TRANSPORTS,
+            f"{pair.other.concurrency} in flight",
+            _where(pair.other),
+            RATE,
+            pair.one,
+            pair.other,
+            pair.twice,
+        )
+        for pair in paired(tcp, rdma, lambda row: row.cell[1:])
     ]
     for name in dict.fromkeys(row.ablation for row in source.rows if row.ablation):
-        compared += [
-            Comparison(BEHAVIOURS, f"{name}, {on.transport}", f"{name}: {_where(on)}, {on.transport}", RATE, off, on)
-            for on, off in source.ablated(name)
-        ]
+        for pair in source.ablated(name):
+            group, on = f"{name}, {pair.other.transport}", pair.other
+            where = f"{name}: {_where(on)}, {on.transport}"
+            compared.append(Comparison(BEHAVIOURS, group, where, RATE, pair.one, on, pair.twice))
     own = {row.cell: row for row in ours}
-    for row in source.rows:
-        if row.rival and row.cell in own:
+    rivals = [row for row in source.rows if row.rival]
+    twice = repeated([*ours, *rivals], lambda row: (row.rival, row.cell))
+    for row in rivals:
+        if row.cell in own:
             question = Question(f"Ours against {row.rival}, calls", row.rival, "ours", "requests/s")
-            compared.append(
-                Comparison(question, row.transport, f"{_where(row)}, {row.transport}", RATE, row, own[row.cell])
-            )
+            where = f"{_where(row)}, {row.transport}"
+            either = bool({("", row.cell), (row.rival, row.cell)} & twice)
+            compared.append(Comparison(question, row.transport, where, RATE, row, own[row.cell], either))
     return compared
 
 

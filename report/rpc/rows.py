@@ -10,6 +10,7 @@ that of `verbena check`.
 from __future__ import annotations
 
 from report import tables
+from report.compare import Pair, paired
 from report.tables import Table, TableError, rows_of
 
 WORDS = ("request_size", "transport", "mode", "system", "ablation", "without", "recv_mode", "memory")
@@ -67,6 +68,11 @@ class Row(tables.Row):
         return (self.transport, self.mode, self.size, self.concurrency, self.get("connections"))
 
     @property
+    def setting(self) -> tuple[object, ...]:
+        """The columns beside the cell that rows with and without a behaviour share."""
+        return self.words["recv_mode"], self.words["memory"], self.get("send_buffers"), self.get("seconds")
+
+    @property
     def name(self) -> str:
         parts = [
             self.words["request_size"],
@@ -93,14 +99,22 @@ class Source(tables.Source[Row]):
         return sorted(rows, key=lambda row: (row.size, row.concurrency))
 
     def pairs(self, ablation: str) -> list[tuple[Row, Row]]:
-        """Return pairs of usable rows of the same cell, with and without a behaviour."""
-        return [(on, off) for on, off in self.ablated(ablation) if on.usable and off.usable]
+        """Return pairs of a cell that may be compared, with and without a behaviour."""
+        return [(pair.other, pair.one) for pair in self.ablated(ablation) if pair.counts]
 
-    def ablated(self, ablation: str) -> list[tuple[Row, Row]]:
-        """Return all pairs of rows of the same cell, with and without a behaviour."""
+    def left_out(self, ablation: str) -> list[str]:
+        """Name the pairs of usable rows that may not be compared, and say why."""
+        return [
+            f"{pair.other.name}: left out ({pair.obstacle})"
+            for pair in self.ablated(ablation)
+            if pair.obstacle and pair.one.usable and pair.other.usable
+        ]
+
+    def ablated(self, ablation: str) -> list[Pair[Row]]:
+        """Return all pairs of rows of the same cell: one without a behaviour, the other with it."""
         rows = [row for row in self.rows if row.ablation == ablation]
-        off = {row.cell: row for row in rows if row.words["without"]}
-        return [(row, off[row.cell]) for row in rows if not row.words["without"] and row.cell in off]
+        without, with_it = ([row for row in rows if bool(row.words["without"]) is off] for off in (True, False))
+        return paired(without, with_it, lambda row: (row.rival, row.cell, *row.setting))
 
 
 def read_rows(table: Table) -> tuple[Row, ...]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding
 from report.scale import limits, resources
-from report.scale.evidence import CLIENTS_MIN, CONSTANT, at_once, by_clients, constant, counts, line_of
+from report.scale.evidence import CLIENTS_MIN, CONSTANT, at_once, by_clients, constant, counts, line_of, other_work
 from report.scale.rows import Row, Source
 
 COUNTS = (10, 100, 1000, 5000, 10000, 20000)
@@ -125,6 +125,8 @@ def memory_linear(source: Source) -> Finding:
         return Finding(
             NOT_TESTABLE, "needs rows from 1000 to 10000 clients and more: with fewer, fixed costs dominate", evidence
         )
+    if obstacle := other_work(rows):
+        return Finding(NOT_TESTABLE, obstacle, evidence)
     # The difference between rows leaves out the memory of a server without clients.
     first, last = rows[0], rows[-1]
     slope = (last.values[name] * last.clients - first.values[name] * first.clients) / (last.clients - first.clients)
@@ -173,6 +175,8 @@ def throughput_peaks_at_1000(source: Source) -> Finding:
     if PEAK_AT not in {row.clients for row in rows} or len(rows) < CLIENTS_MIN:
         because = f"needs rows of {PEAK_AT} clients and of {CLIENTS_MIN - 1} other numbers that sent as fast as echoes "
         return Finding(NOT_TESTABLE, because + "arrived", evidence)
+    if obstacle := other_work(rows):
+        return Finding(NOT_TESTABLE, obstacle, evidence)
     top = max(rows, key=lambda row: row.values[ECHOES])
     at_1000 = next(row for row in rows if row.clients == PEAK_AT)
     because = f"with equal work the peak is {top.values[ECHOES]:.0f}/s at {top.clients} clients"
@@ -216,6 +220,8 @@ def falls_because_of_switching(source: Source) -> Finding:
             f"{SWITCHING_CLIENTS} clients"
         )
         return Finding(NOT_TESTABLE, because, evidence)
+    if obstacle := other_work(own):
+        return Finding(NOT_TESTABLE, obstacle, evidence)
     best, last = max(own, key=lambda row: row.values[rate]), own[-1]
     each = [row.values[name] / row.values[rate] for row in (best, last)]
     because = (
@@ -229,13 +235,14 @@ def falls_because_of_switching(source: Source) -> Finding:
 
 def shared_context_saves(source: Source) -> Finding:
     name = "server_kib_per_connection"
-    apart = {row.clients: row for row in source.threads() if row.get(name)}
-    pairs = [(row, apart[row.clients]) for row in source.cells("rdma") if row.clients in apart and row.get(name)]
+    found = [pair for pair in source.both_engines() if pair.one.get(name) and pair.other.get(name)]
+    pairs = [(pair.one, pair.other) for pair in found if pair.counts]
     evidence = [
         f"{shared.clients} clients: {shared.values[name]:.4g} KiB each with one context, {own.values[name]:.4g} "
         "with own ones and threads"
         for shared, own in pairs
     ]
+    evidence += [f"{pair.one.clients} clients: left out ({pair.obstacle})" for pair in found if pair.obstacle]
     if not pairs or pairs[-1][0].clients < CONTEXT_CLIENTS:
         because = (
             "needs rows of the engine with a context of its own for each client, beside the other, with equal "

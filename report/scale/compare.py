@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from report.compare import Comparison, Question
+from report.compare import Comparison, Pair, Question, paired, repeated
 from report.scale.rows import Row, Source
 
 RATE = "messages_per_second"
@@ -23,24 +23,16 @@ def compare_all(source: Source) -> list[Comparison]:
 
 def _transports(source: Source) -> list[Comparison]:
     """A row at an offered rate says nothing about which is faster."""
-
-    def work(row: Row) -> tuple[object, ...]:
-        numbers = tuple(row.values.get(name, 0.0) for name in ("clients", "size", "window"))
-        return row.engine, row.words["connect"], *numbers
-
     rows = [row for row in source.rows if row.is_plain and not row.rate and row.get(RATE) is not None]
-    tcp = {work(row): row for row in rows if row.transport == "tcp"}
-    return [
-        _comparison(TRANSPORTS, tcp.get(work(row)), row, f"{row.clients:,} clients, {row.engine}")
-        for row in rows
-        if row.transport == "rdma" and work(row) in tcp
-    ]
+    tcp, rdma = ([row for row in rows if row.transport == each] for each in ("tcp", "rdma"))
+    pairs = paired(tcp, rdma, lambda row: (row.engine, row.clients, *row.load))
+    return [_comparison(TRANSPORTS, pair, f"{pair.other.clients:,} clients, {pair.other.engine}") for pair in pairs]
 
 
 def _engines(source: Source) -> list[Comparison]:
-    by_epoll = {row.work: row for row in source.rows if row.engine == "epoll"}
-    pairs = [(by_epoll.get(row.work), row) for row in source.rows if row.engine == "uring" and not row.rate]
-    return [_comparison(ENGINES, epoll, uring, epoll.name) for epoll, uring in pairs if epoll]
+    epoll, uring = ([row for row in source.rows if row.engine == each and not row.rate] for each in ("epoll", "uring"))
+    pairs = paired(epoll, uring, lambda row: row.work)
+    return [_comparison(ENGINES, pair, pair.one.name) for pair in pairs]
 
 
 def _rivals(source: Source) -> list[Comparison]:
@@ -49,12 +41,17 @@ def _rivals(source: Source) -> list[Comparison]:
     def work(row: Row) -> tuple[float, ...]:
         return tuple(row.values.get(name, 0.0) for name in ("clients", "rate", "size", "window"))
 
+    def cell(row: Row) -> tuple[object, ...]:
+        return row.is_rival and row.system, row.transport, *work(row)
+
     ours = [row for row in source.rows if row.is_plain and row.engine != "threads"]
+    rivals = [row for row in source.rows if row.is_rival]
+    twice = repeated([*ours, *rivals], cell)
     return [
-        _comparison(_beside(rival.system), rival, row, row.name)
+        _comparison(_beside(rival.system), Pair(rival, row, bool({cell(row), cell(rival)} & twice)), row.name)
         for row in ours
-        for rival in source.rows
-        if rival.is_rival and work(row) == work(rival)
+        for rival in rivals
+        if work(row) == work(rival)
     ]
 
 
@@ -63,5 +60,5 @@ def _beside(system: str) -> Question:
     return Question(f"Ours against {system}, many clients", system, "ours", "echoes/s", note)
 
 
-def _comparison(question: Question, one: Row | None, other: Row, where: str) -> Comparison:
-    return Comparison(question, "", where, RATE, one, other)
+def _comparison(question: Question, pair: Pair[Row], where: str) -> Comparison:
+    return Comparison(question, "", where, RATE, pair.one, pair.other, pair.twice)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding
+from report.compare import TWICE, drift, repeated
 from report.scale.rows import Row
 
 # "constant" and "no significant degradation": the greatest value is at most this many times the
@@ -23,6 +24,8 @@ def constant(rows: list[Row], name: str, unit: str, what: str, note: str, eviden
         return Finding(NOT_TESTABLE, "no valid row over RDMA", evidence)
     span = f"{rows[0].clients} to {rows[-1].clients} clients"
     because = f"{what} {min(values):.3g} to {max(values):.3g} {unit} from {span}{note}"
+    if moved := drift(*rows):
+        return Finding(NOT_TESTABLE, f"{because}, but the {moved}", evidence)
     # One counterexample contradicts a claim; support needs a range of clients.
     if max(values) > CONSTANT * min(values):
         return Finding(CONTRADICTED, because, evidence)
@@ -37,6 +40,15 @@ def by_clients(rows: list[Row] | tuple[Row, ...], name: str) -> list[Row]:
     return sorted(
         (row for row in rows if row.get(name) is not None), key=lambda row: (row.transport, row.rate, row.clients)
     )
+
+
+def other_work(rows: list[Row]) -> str:
+    """Say why rows of several numbers of clients may not be compared; empty if they may."""
+    if len({row.load for row in rows}) > 1:
+        return "the rows did different work, such as other numbers of messages"
+    if repeated(rows, lambda row: row.clients):
+        return f"{TWICE}, with equal numbers of clients"
+    return drift(*rows)
 
 
 def counts(rows: list[Row]) -> str:

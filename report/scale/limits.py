@@ -14,6 +14,7 @@ from report.claims import CONTRADICTED, NOT_TESTABLE, SUPPORTED, Finding
 from report.scale.evidence import line_of
 from report.scale.rows import Row, Source
 
+RATE = "messages_per_second"
 TOLERANCE = 0.25
 BY_THREADS, BY_MEMORY, BY_EVENTS = 30_000, 750_000, 100_000
 QUEUE_PAIRS = (1000, 10_000)
@@ -23,7 +24,7 @@ NEEDS = "needs the model from the measured cost of a client of each kind (bench 
 def threads(source: Source) -> Finding:
     found = _number(source, "rdma, a thread for each", r"; threads: (\d+)")
     if found is None:
-        return Finding(NOT_TESTABLE, NEEDS, _evidence(source))
+        return Finding(NOT_TESTABLE, _needs(source), _evidence(source))
     because = f"this machine's limit of threads allows {found} clients with a thread for each"
     near = abs(found - BY_THREADS) <= TOLERANCE * BY_THREADS
     return Finding(SUPPORTED if near else CONTRADICTED, because, _evidence(source))
@@ -32,7 +33,7 @@ def threads(source: Source) -> Finding:
 def memory(source: Source) -> Finding:
     found = _number(source, "rdma", r"memory: (\d+)")
     if found is None:
-        return Finding(NOT_TESTABLE, NEEDS, _evidence(source))
+        return Finding(NOT_TESTABLE, _needs(source), _evidence(source))
     because = (
         f"by measured costs this machine's memory allows {found} clients over RDMA; 8.5 KB per client and {BY_MEMORY} "
         f"by memory need {8500 * BY_MEMORY / 2**30:.3g} GiB, which the claim does not state"
@@ -48,7 +49,7 @@ def event_driven(source: Source) -> Finding:
         return Finding(SUPPORTED, because, _evidence(source))
     found = _number(source, "rdma", r"at most (\d+), bound by")
     if found is None:
-        return Finding(NOT_TESTABLE, NEEDS, _evidence(source))
+        return Finding(NOT_TESTABLE, _needs(source), _evidence(source))
     because = f"by measured costs the event-driven server on this machine has room for {found} clients over RDMA"
     return Finding(SUPPORTED if found >= BY_EVENTS else CONTRADICTED, because, _evidence(source))
 
@@ -61,18 +62,27 @@ def queue_pairs(source: Source) -> Finding:
         return Finding(CONTRADICTED, because, _evidence(source))
     modelled = _number(source, "rdma", r"queue pairs: (\d+)")
     if modelled is None:
-        return Finding(
-            NOT_TESTABLE,
-            f"needs a row of more than {high} clients over RDMA, or bench scale --capacity",
-            _evidence(source),
-        )
+        because = _doubt(source) or f"needs a row of more than {high} clients over RDMA, or bench scale --capacity"
+        return Finding(NOT_TESTABLE, because, _evidence(source))
     because = f"the device allows {modelled} queue pairs"
     return Finding(SUPPORTED if low <= modelled <= high else CONTRADICTED, because, _evidence(source))
 
 
 def _number(source: Source, kind: str, pattern: str) -> int | None:
+    """Return a number of the capacity model; None unless every row that was measured is usable."""
     found = re.search(pattern, source.environment.get(f"capacity {kind}", ""))
-    return int(found[1]) if found else None
+    return int(found[1]) if found and not source.doubt(RATE) else None
+
+
+def _needs(source: Source) -> str:
+    return _doubt(source) or NEEDS
+
+
+def _doubt(source: Source) -> str:
+    """Why the table's capacity model supports no claim; empty if it may, or if there is none."""
+    has_model = any(key.startswith("capacity ") for key in source.environment)
+    doubt = source.doubt(RATE) if has_model else ""
+    return f"the capacity model counts only beside usable rows: {doubt}" if doubt else ""
 
 
 def _all_at_once(source: Source, wanted: Callable[[Row], bool]) -> Row | None:

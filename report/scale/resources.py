@@ -46,17 +46,14 @@ def connecting_scales(source: Source) -> Finding:
 
 def thread_creation(source: Source) -> Finding:
     """Compare setting up clients of the server with a thread for each with the event-driven one."""
-    driven = {row.clients: row for row in _plain_rdma(source) if not row.rate}
-    pairs = [
-        (driven[row.clients], row)
-        for row in source.threads()
-        if row.clients in driven and row.get(SPEED) and driven[row.clients].get(SPEED)
-    ]
+    found = [pair for pair in source.both_engines() if pair.one.get(SPEED) and pair.other.get(SPEED)]
+    pairs = [(pair.one, pair.other) for pair in found if pair.counts]
     evidence = [
         f"{own.clients} clients: {own.values[SPEED]:.0f} connections per second with a thread for each, "
         f"{shared.values[SPEED]:.0f} without"
         for shared, own in pairs
     ]
+    evidence += [f"{pair.one.clients} clients: left out ({pair.obstacle})" for pair in found if pair.obstacle]
     above = [pair for pair in pairs if pair[1].clients > MANY]
     if not above:
         because = f"needs rows of more than {MANY} clients of both engines (--engine epoll,threads --clients 2000)"

@@ -10,9 +10,12 @@ The verdicts are those of `verbena check`.
 from __future__ import annotations
 
 from report import tables
+from report.compare import Pair, paired
 from report.tables import Table, rows_of
 
 WORDS = ("system", "transport", "connect", "engine", "without", "server")
+# The columns of the clients' work and its duration. A column may be absent, in both rows.
+SETTINGS = ("messages", "think_ms", "stagger_ms", "handshakes", "seconds", "warmup_s")
 
 
 class Row(tables.Row):
@@ -59,12 +62,17 @@ class Row(tables.Row):
     @property
     def work(self) -> tuple[object, ...]:
         """The values that rows of different engines must share to be compared."""
-        numbers = ("clients", "rate", "size", "window", "shared_qps", "stalled")
+        return self.transport, self.clients, *self.load
+
+    @property
+    def load(self) -> tuple[object, ...]:
+        """The work of a row, whatever its transport and its number of clients are."""
+        numbers = ("rate", "size", "window", "shared_qps", "stalled")
         return (
-            self.transport,
             self.words["connect"],
             self.words["without"],
             *(self.values.get(name, 0.0) for name in numbers),
+            *(self.get(name) for name in SETTINGS),
         )
 
     @property
@@ -115,6 +123,16 @@ class Source(tables.Source[Row]):
         """Return usable unpaced rows over RDMA of the engine with a thread for each client."""
         rows = [row for row in self.plain if row.transport == "rdma" and row.engine == "threads" and not row.rate]
         return sorted(rows, key=lambda row: row.clients)
+
+    def both_engines(self) -> list[Pair[Row]]:
+        """Return pairs of unpaced rows over RDMA that did the same work, by clients.
+
+        The first is of the event-driven server, the second of the one with a thread for each
+        client. Rows that are not usable are among them, because they too make a cell ambiguous.
+        """
+        rows = [row for row in self.rows if row.is_plain and row.transport == "rdma" and not row.rate]
+        driven, own = ([row for row in rows if (row.engine == "threads") is each] for each in (False, True))
+        return sorted(paired(driven, own, lambda row: row.work), key=lambda pair: pair.one.clients)
 
     @property
     def transports(self) -> list[str]:

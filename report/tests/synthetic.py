@@ -43,7 +43,10 @@ def repetition(mode: str, msg: int, window: int, window_mode: str, mops: float) 
     }
     counts |= {"duplicated": 0, "reordered": 0, "corrupt": 0, "stale": 0, "counted": delivered}
     counts |= {"sender_ns": round(REPETITION_MESSAGES * 1e3 / (mops or 1.0)) + next(NUMBERS)}
-    counts |= {"counted_ns": round(delivered * 1e3 / mops) if mops else 0, "payload_bytes": delivered * msg}
+    counts |= {
+        "counted_ns": round(delivered * 1e3 / mops) + next(NUMBERS) if mops else 0,
+        "payload_bytes": delivered * msg,
+    }
     rate = counts["counted"] * 1e3 / counts["counted_ns"] if mops else 0.0
     return counts | {"mops": rate, "failure": ""}
 

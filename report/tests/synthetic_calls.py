@@ -28,12 +28,14 @@ def repetition(row: dict[str, object], qps: float, p99: float, busy: float) -> d
     """Return a second in which each caller waits for the share `busy` of it."""
     requests, size = round(qps), SIZES[str(row["request_size"])]
     concurrency, without = int(str(row["concurrency"])), row["without"]
-    mean = busy * concurrency * 1e6 / requests
+    mean = busy * concurrency * 1e6 / requests * (1 - next(NUMBERS) / 1e8)
     counts = dict.fromkeys(("frames", "messages", "connections", "rdma_frames", "rdma_frames_inline"), 0)
     counts |= {"registrations": 0, "parts_most": 0, "pinned_kib": 0.0}
     if row["system"] == "verbena":
         pooled = row["ablation"] == "connection-pool"
         counts |= {"frames": requests, "messages": requests, "connections": requests if without and pooled else 1}
+        if row["ablation"] == "coalescing" and not without:
+            counts["messages"] = requests // min(4, concurrency)
     if row["transport"] == "rdma":
         counts |= {"rdma_frames": requests, "rdma_frames_inline": 0 if without == "inline" else requests}
         counts |= {"registrations": requests if without == "pool" else 1, "parts_most": 1}
@@ -48,7 +50,7 @@ def repetition(row: dict[str, object], qps: float, p99: float, busy: float) -> d
         "callers": concurrency,
         "payload_bytes": requests * size,
         "seconds": 1.0,
-        "latency_sum_us": mean * requests - next(NUMBERS) / 1e3,
+        "latency_sum_us": mean * requests,
         "client_cpu_s": 0.7,
         "server_cpu_s": 0.3,
         "core_to_core_ns": None,
@@ -92,7 +94,11 @@ def row(
     made["max_us"] = max(float(str(one["max_us"])) for one in each)
     made |= {"cpu_us_per_request": cpu, "server_cpu_us_per_request": 0.3 * cpu}
     ours, over_rdma = words["system"] == "verbena", words["transport"] == "rdma"
-    made |= {"requests_per_message": 1.0 if ours else None, "inline_share": None, "pinned_kib_per_connection": None}
+    made |= {
+        "requests_per_message": _requests_per_message(each) if ours else None,
+        "inline_share": None,
+        "pinned_kib_per_connection": None,
+    }
     made |= {"registrations": None, "parts_under_way": None, "connections_made": None}
     if ours:
         made["connections_made"] = sum(int(str(one["connections"])) for one in each)
@@ -101,3 +107,7 @@ def row(
         made["registrations"] = sum(int(str(one["registrations"])) for one in each)
         made["pinned_kib_per_connection"] = each[0]["pinned_kib"]
     return made | {"validity": "", "reason": "", "repetitions": json.dumps(each)}
+
+
+def _requests_per_message(repetitions: list[dict[str, object]]) -> float:
+    return median(int(str(one["frames"])) / int(str(one["messages"])) for one in repetitions)

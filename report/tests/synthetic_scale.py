@@ -13,7 +13,7 @@ from statistics import median
 from report.tests.synthetic import table_text
 
 COUNTS = (10, 100, 1000, 5000, 10000, 20000)
-MESSAGES, SIZE = 5, 64
+MESSAGES, SIZE = 20, 64
 BEFORE = 10 << 20  # bytes of a server without clients
 NUMBERS = count(1)  # no two repetitions take the same times
 FACTORS = (0.99, 1.0, 1.01)
@@ -44,6 +44,9 @@ def repetition(cell: Row, rate: float, wanted: Row) -> Row:
     one |= {"resident_before": BEFORE, "resident_connected": connected, "resident_peak": connected}
     one |= dict.fromkeys(("send_posts", "receive_posts"), echoes if rdma else None)
     one |= {"connect_p50_ms": wanted["connect_ms"] * 0.9, "connect_p99_ms": wanted["connect_ms"] * 1.4}
+    # In a short run connects take longer than all of them together, so the longest is not stated.
+    all_ms = one["connecting_ns"] / 1e6
+    one |= {"connect_max_ms": all_ms if all_ms > wanted["connect_ms"] * 1.4 else None}
     one |= {"latency_p50_ms": wanted["latency_ms"] * 0.8, "latency_p99_ms": wanted["latency_ms"] * 3}
     one |= {"latency_max_ms": wanted["latency_max_ms"], "round_trip_ns": 110.0} | QUIET
     return one if wanted["cpu_percent"] is None else one | {"server_cpu_ns": round(took * wanted["cpu_percent"] / 100)}

@@ -60,7 +60,7 @@ def test_a_verdict_that_stands_in_the_file_is_not_believed(tmp_path: Path) -> No
     rows_read = read(write(tmp_path, synthetic.csv_text([good, forged]))).rows
     assert (rows_read[0].validity, rows_read[0].reason, rows_read[0].usable) == ("valid", "", True)
     assert (rows_read[1].validity, rows_read[1].usable) == ("invalid", False)
-    assert rows_read[1].reason.startswith("mops is 2.0, but the repetitions give 1.0")
+    assert rows_read[1].reason.startswith("mops is 2.0, but the repetitions give 0.99")
 
 
 def test_a_report_without_the_judge_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
