@@ -18,6 +18,15 @@ Json timed_row(int size, std::initializer_list<std::uint64_t> times) {
 	return row;
 }
 
+// The same experiment with latencies, and with these times.
+Experiment with_latencies(std::span<const std::string_view> times) {
+	static constexpr Latency latency{};
+	Experiment experiment = sums;
+	experiment.times = times;
+	experiment.latencies = [](const Json&) { return std::span(&latency, 1); };
+	return experiment;
+}
+
 std::string reason_of_last(const std::vector<Json>& rows) { return judge(sums, {.rows = rows})->back().reason; }
 
 TEST(Copies, AreRepetitionsThatTookTheSameTimes) {
@@ -45,10 +54,7 @@ TEST(Copies, AreFoundInAllRowsAndInThoseApart) {
 // One repetition three times, of whose times one was changed by a nanosecond.
 TEST(Copies, AreFoundByTwoLongNumbersThatAreTheSame) {
 	static constexpr std::string_view times[] = {"sender_ns", "counted_ns"};
-	static constexpr Latency latency{};
-	Experiment experiment = sums;
-	experiment.times = times;
-	experiment.latencies = [](const Json&) { return std::span(&latency, 1); };
+	const Experiment experiment = with_latencies(times);
 	const auto reason_of = [&](const Json& changes) {
 		Json row = timed_row(8, {1, 2});
 		for (Json& each : row["repetitions"])
@@ -67,10 +73,7 @@ TEST(Copies, AreFoundByTwoLongNumbersThatAreTheSame) {
 // The best repetition many times; each time and the longest latency had another number.
 TEST(Copies, AreFoundByTheirPercentilesAndTimesThatAreNearlyTheSame) {
 	static constexpr std::string_view times[] = {"sender_ns", "counted_ns"};
-	static constexpr Latency latency{};
-	Experiment experiment = sums;
-	experiment.times = times;
-	experiment.latencies = [](const Json&) { return std::span(&latency, 1); };
+	const Experiment experiment = with_latencies(times);
 	const auto reason_of = [&](const Json& changes) {
 		Json row = timed_row(8, {1, 2});
 		const Json both{{"p50_us", 1}, {"p90_us", 2}, {"p99_us", 3}, {"p999_us", 4}, {"p9999_us", 5},
@@ -93,9 +96,7 @@ TEST(Copies, AreFoundByTheirPercentilesAndTimesThatAreNearlyTheSame) {
 
 // Few latencies have the same percentiles by chance.
 TEST(Copies, AreNotFoundByPercentilesOfWhichTwoAreTheSame) {
-	static constexpr Latency latency{};
-	Experiment experiment = sums;
-	experiment.latencies = [](const Json&) { return std::span(&latency, 1); };
+	const Experiment experiment = with_latencies(sums.times);
 	Json row = timed_row(8, {12345, 12346});
 	for (Json& each : row["repetitions"])
 		each.update({{"p50_us", 1}, {"p90_us", 2}, {"p99_us", 3}, {"p999_us", 4}, {"p9999_us", 4}});
@@ -129,9 +130,7 @@ TEST(Copies, AreNotFoundByNumbersOfFewDigits) {
 TEST(Copies, AreNotRepetitionsThatTookNoTime) { EXPECT_EQ(reason_of_last({timed_row(8, {0, 0})}), ""); }
 
 TEST(Copies, AreRepetitionsWithTheSameHistogramOfManyBuckets) {
-	static constexpr Latency latency{};
-	Experiment experiment = sums;
-	experiment.latencies = [](const Json&) { return std::span(&latency, 1); };
+	const Experiment experiment = with_latencies(sums.times);
 	Json row = timed_row(8, {1000, 1001});
 	Histogram histogram;
 	for (std::uint64_t i = 1; i < 19; ++i) histogram.record(i);
@@ -146,9 +145,7 @@ TEST(Copies, AreRepetitionsWithTheSameHistogramOfManyBuckets) {
 }
 
 TEST(Histograms, AreOnlyMissingInCsv) {
-	static constexpr Latency latency{};
-	Experiment experiment = sums;
-	experiment.latencies = [](const Json&) { return std::span(&latency, 1); };
+	const Experiment experiment = with_latencies(sums.times);
 	Json row = timed_row(8, {1000});
 	row["repetitions"][0]["p90_us"] = 7;
 	EXPECT_EQ(judge(experiment, {.rows = {row}})->front().reason,
