@@ -178,8 +178,8 @@ def read_rows(table: Table) -> tuple[Row, ...]:
 def _with_times_alone(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """Add the cost of stalled clients: the P99 of each repetition beside them over the one without.
 
-    The two repetitions were measured in turn. A row has no cost if it is invalid, if the table has
-    two rows of its cell, or if it was measured at another core-to-core round trip.
+    The two repetitions were measured in turn, so each pair had one distance between the processors.
+    A row has no cost if it is invalid, or if the table has two rows of its cell.
     """
 
     def cell(row: Row) -> tuple[object, ...]:
@@ -191,7 +191,7 @@ def _with_times_alone(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     made = []
     for row in rows:
         other = alone.get(cell(row)) if row.varied == "stalled" and row.values.get("stalled") else None
-        if other is not None and ((cell(row), parameter(row)) in twice or drift(other, row)):
+        if other is not None and (cell(row), parameter(row)) in twice:
             other = None
         both = list(zip(row.p99s, other.p99s, strict=False)) if other is not None else []
         times = sorted(with_them / without for with_them, without in both if without > 0)

@@ -130,7 +130,7 @@ def test_credits_limit_the_sender_to_the_rate_of_a_slow_receiver_and_nothing_is_
 
 def test_a_local_window_over_ud_loses_at_a_slow_receiver_and_the_row_is_suspect(programs: Programs) -> None:
     cell = ("--modes", "ud", "--sizes", 64, "--windows", 64, "--window-mode", "local")
-    ran, (row,) = measure(programs, *cell, "--recv-depth", 64, "--receiver-delay-ns", 2000, *QUICK, "--post-list", 16)
+    ran, (row,) = measure(programs, *cell, "--recv-depth", 64, "--receiver-delay-ns", 20000, *QUICK, "--post-list", 16)
     assert ran.status == 0, ran
     check_account(row, 2 * 2000)
     assert int(row["lost"]) > 0.01 * 4000
