@@ -43,12 +43,13 @@ void examine_answers(
 
 void examine_round_trips(
 	const Json& repetition, double messages, double window, double elapsed_ns, Findings& findings) {
-	const double distance = least_distance_in(repetition), under_way = messages * distance / std::max(1.0, elapsed_ns);
-	if (under_way <= alike_factor * window) return;
+	const double distance = least_distance_in(repetition), needed_ns = messages * distance,
+				 had_ns = window * elapsed_ns;
+	if (needed_ns <= alike_factor * had_ns) return;
 	const std::string text =
 		fmt::format("{} messages in {} ms, of which {} were under way, but a cache line takes {} ns", messages,
 			three_digits(elapsed_ns / 1e6), window, three_digits(distance));
-	if (under_way > distances_apart * window) findings.invalid(text);
+	if (needed_ns > distances_apart * had_ns) findings.invalid(text);
 	else findings.suspect(text);
 }
 

@@ -26,6 +26,7 @@ TEST(LeastTimes, AnAnswerTakesARoundTripOfACacheLine) {
 	EXPECT_EQ(of_answers(79, repetition).validity, Validity::suspect);
 	EXPECT_EQ(of_answers(15, repetition).validity, Validity::suspect);
 	EXPECT_EQ(of_answers(14.9, repetition).validity, Validity::invalid);
+	EXPECT_EQ(of_answers(0.5, repetition).validity, Validity::invalid);
 	EXPECT_EQ(of_answers(14.9, repetition).reason,
 		"echoes of 14.9 ns, but a cache line takes 120 ns to the other process and back");
 }
@@ -52,6 +53,7 @@ TEST(LeastTimes, AWindowIsAnsweredOnceInARoundTrip) {
 	};
 	EXPECT_EQ(of_messages(6000).validity, Validity::valid);
 	EXPECT_EQ(of_messages(6001).validity, Validity::suspect);
+	EXPECT_EQ(of_messages(32'000).validity, Validity::suspect);
 	EXPECT_EQ(of_messages(32'001).validity, Validity::invalid);
 	EXPECT_EQ(of_messages(32'001).reason,
 		"32001 messages in 0.100 ms, of which 4 were under way, but a cache line takes 100 ns");
@@ -60,6 +62,7 @@ TEST(LeastTimes, AWindowIsAnsweredOnceInARoundTrip) {
 // The processors did something else while this round trip was measured.
 TEST(LeastTimes, ADistanceOfMicrosecondsIsNone) {
 	EXPECT_EQ(of_answers(200, {{"core_to_core_ns", 53'000}}).validity, Validity::valid);
+	EXPECT_EQ(of_answers(200, {{"core_to_core_ns", 1000.5}}).validity, Validity::valid);
 	EXPECT_EQ(of_answers(200, {{"core_to_core_ns", 1000}}).validity, Validity::suspect);
 	EXPECT_EQ(of_answers(20, {{"rtt_before_ns", 53'000}, {"rtt_after_ns", 100}}).validity, Validity::suspect);
 }
@@ -72,8 +75,10 @@ TEST(LeastTimes, NothingIsCountedMoreThanOnceANanosecond) {
 	};
 	EXPECT_EQ(found(2e6, 1), "");
 	EXPECT_EQ(found(2'000'001, 1), "2000001 frames in 2.00 ms are more than 1 a nanosecond");
-	EXPECT_EQ(found(2'000'001, bytes_per_ns_most), "");
-	EXPECT_NE(found(2.1e10, bytes_per_ns_most), "");
+	EXPECT_EQ(found(4e8, bytes_per_ns_most), "");
+	EXPECT_NE(found(4e8 + 1, bytes_per_ns_most), "");
+	EXPECT_EQ(found(400'000, messages_per_ns_most), "");
+	EXPECT_EQ(found(400'001, messages_per_ns_most), "400001 frames in 2.00 ms are more than 0.2 a nanosecond");
 }
 
 }  // namespace
