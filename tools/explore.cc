@@ -3,6 +3,7 @@
 // as RDMA permits and, if asked, on a bad network, each time by another seed. It reduces what made
 // the program fail to the fewest kinds, and prints the command that repeats the failure.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -154,7 +155,8 @@ nlohmann::ordered_json json_of_found(const Found& finding) {
 	return entry;
 }
 
-// The file of --json. It is opened before the first run, so that no run is lost for a wrong name.
+// The file of --json. It is opened before the first run, so that no run is lost for a wrong name,
+// and keeps an earlier result until there is a new one.
 //
 // Errors: one sentence with the name of the file and the reason.
 class ResultFile {
@@ -163,7 +165,7 @@ public:
 	static std::expected<ResultFile, std::string> open(const std::string& path) {
 		ResultFile file(path);
 		if (path.empty() || path == "-") return file;
-		file.file_.reset(std::fopen(path.c_str(), "we"));
+		file.file_.reset(std::fopen(path.c_str(), "ae"));
 		if (!file.file_) return std::unexpected(file.refusal());
 		return file;
 	}
@@ -172,6 +174,8 @@ public:
 	std::expected<void, std::string> write(const std::string& text) {
 		if (path_ == "-") fmt::print("{}", text);
 		if (!file_) return {};
+		// A device or a pipe has no contents to remove.
+		if (ftruncate(fileno(file_.get()), 0) != 0 && errno != EINVAL) return std::unexpected(refusal());
 		const bool written = std::fputs(text.c_str(), file_.get()) >= 0 && std::fflush(file_.get()) == 0;
 		if (!written) return std::unexpected(refusal());
 		if (std::fclose(file_.release()) != 0) return std::unexpected(refusal());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cell that a repetition names, by which no row can show the repetitions of another one.
 // Earlier versions wrote no cell for some experiments. Their rows stay valid with a remark, and the
-// table as a whole has one; so does a table from which a forger deleted the names.
+// table as a whole has one; so does a table from which a forger deleted the names with all that
+// came later.
 //
 // Threads: pure functions.
 #pragma once

@@ -92,20 +92,25 @@ void examine_time(const Json& row, const Json& repetition, Findings& findings) {
 		findings.invalid(fmt::format("qps {} is not requests / seconds", word_of(repetition, "qps")));
 }
 
-// A row with a behaviour shows it, as the row beside it, which is without it, must not.
-void examine_behaviour(const Json& row, const Json& repetition, Findings& findings) {
-	const std::string behaviour = word_of(row, "ablation");
+// Whether the counts show a behaviour that was on. Large requests, and those with few beside them,
+// need not show it.
+bool shows(std::string_view behaviour, const Json& row, const Json& repetition) {
 	const auto count = [&](const char* name) { return static_cast<double>(count_in(repetition, name)); };
-	const auto is = [&](Behaviour each) { return behaviour == name_of(each); };
 	const bool is_small = size_in(row) <= small_bytes;
-	const bool shows = is(Behaviour::connection_pool) ? count("connections") <= value_in(row, "concurrency")
-		: is(Behaviour::pool)                         ? count("registrations") < count("requests") / 2
-		: is(Behaviour::coalescing) ? !is_small || value_in(row, "concurrency") < callers_that_coalesce ||
-			count("frames") > least_frames_of_message * count("messages")
-		: is(Behaviour::inline_data) ? !is_small || value_in(row, "concurrency") > 1 ||
-			count("rdma_frames_inline") > least_inline * count("rdma_frames")
-									 : true;
-	if (!shows) findings.invalid(fmt::format("{} was off in a row with it", behaviour));
+	const double callers = value_in(row, "concurrency");
+	if (behaviour == name_of(Behaviour::connection_pool)) return count("connections") <= callers;
+	if (behaviour == name_of(Behaviour::pool)) return count("registrations") < count("requests") / 2;
+	if (behaviour == name_of(Behaviour::coalescing) && is_small && callers >= callers_that_coalesce)
+		return count("frames") > least_frames_of_message * count("messages");
+	if (behaviour == name_of(Behaviour::inline_data) && is_small && callers == 1)
+		return count("rdma_frames_inline") > least_inline * count("rdma_frames");
+	return true;
+}
+
+// A row with a behaviour shows it, unlike the row without it.
+void examine_behaviour(const Json& row, const Json& repetition, Findings& findings) {
+	if (const std::string behaviour = word_of(row, "ablation"); !shows(behaviour, row, repetition))
+		findings.invalid(fmt::format("{} was off in a row with it", behaviour));
 }
 
 // The transport's counts. Other systems have none.

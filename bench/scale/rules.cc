@@ -35,8 +35,9 @@ constexpr std::uint64_t many_connections = 100;
 constexpr double growth_apart = 3;
 // A process needs some time for each switch to it.
 constexpr double many_switches = 1000, least_ns_of_switch = 200;
-// --stagger: a client waits for its number, modulo this, times the pause. The numbers begin anew in
-// each process.
+// --stagger: a client waits for its number, modulo this, times the pause. So in a process of ten
+// clients one begins nine pauses after another. With fewer than 100 processes a thousand clients
+// have such a process.
 constexpr std::uint64_t stagger_cycle = 10, processes_most = 100;
 
 // Whether two values of a cell are the same; a value that came from CSV is a text.
@@ -82,7 +83,6 @@ void examine_connecting(const Json& row, const Json& repetition, Findings& findi
 	bench::examine_answers(repetition, connect_times,
 		static_cast<double>(count_in(repetition, "connect_sum_ns")) / static_cast<double>(connected), "connections",
 		findings);
-	// Every tenth client of a process waits nine times.
 	if (connected == clients_of(repetition) && connected >= stagger_cycle * processes_most &&
 		took_s < (stagger_cycle - 1) * stagger_s)
 		findings.invalid(fmt::format(

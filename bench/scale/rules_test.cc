@@ -228,7 +228,7 @@ TEST(ScaleRules, AllClientsConnectInTheTimeOfEachAndTheirPauses) {
 	};
 	EXPECT_TRUE(staggered(1000, 100, 899'000'000));
 	EXPECT_FALSE(staggered(1000, 100, 900'000'000));
-	EXPECT_FALSE(staggered(999, 100, 20'000'000)) << "the numbers of each process begin at 0";
+	EXPECT_FALSE(staggered(999, 100, 20'000'000)) << "each process may have fewer than ten";
 }
 
 TEST(ScaleRules, CountersThatCannotBeAreInvalid) {

@@ -112,7 +112,7 @@ private:
 	}
 
 	// A short payload is copied, so that the packets of a batch lie in one piece: for the kernel a
-	// piece costs more than these bytes.
+	// piece costs more than the bytes. This was measured with 64; the limit is a guess above it.
 	static constexpr std::size_t copied_bytes_max = 256;
 	static constexpr std::size_t packet_scratch = wire::header_bytes_max +
 		std::max<std::size_t>(wire::Slot::inline_bytes_max, copied_bytes_max) + wire::trailer_bytes_max;

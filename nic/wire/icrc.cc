@@ -109,7 +109,7 @@ std::uint32_t icrc(const IcrcPrefix& prefix, IpFields ip, const IcrcInput& packe
 	check(
 		headers.size() + payload.size() + pad_count + icrc_size == prefix.bytes(), "the prefix has the packet's size");
 	// A packet in one piece takes one pass.
-	const bool in_one = headers.data() + headers.size() == payload.data();
+	const bool in_one = payload.empty() || headers.data() + headers.size() == payload.data();
 	std::uint32_t crc =
 		crc32_with_ones(prefix.with(ip), {headers.data(), headers.size() + (in_one ? payload.size() : 0)}, bth_ones);
 	if (!in_one) crc = crc32(crc, payload);

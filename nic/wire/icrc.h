@@ -28,8 +28,8 @@ namespace verbena::wire {
 
 inline constexpr std::size_t icrc_size = 4;
 
-// A UDP payload from the BTH on, in the pieces in which a sender has it. `headers` is the BTH and
-// up to 84 bytes after it.
+// A UDP payload from the BTH on, in the pieces in which a sender has it. `headers` begins with the
+// BTH; it may be the whole.
 struct IcrcInput {
 	std::span<const std::byte> headers;
 	std::span<const std::byte> payload;
