@@ -211,7 +211,7 @@ bool ChannelAdapter::finish_pass(Acks acks) {
 	while (qp) {
 		QueuePair* next = qp->next_responding;
 		qp->on_responding_list = false;
-		if (acks == Acks::may_wait && transport::owes_only_ack_by_wire(*qp)) {
+		if (acks == Acks::may_wait && transport::ack_can_wait(*qp)) {
 			context_.schedule_responses(*qp);
 			some_wait = true;
 			qp = next;

@@ -55,8 +55,8 @@ struct QpInit {
 	void* user = nullptr;  // RaisedEvent::object of the queue pair's events
 };
 
-// Says whether finish_pass() may leave acknowledgements for a later call. Only those of links that
-// can lose packets wait, and only if nothing else is pending in their queue pairs.
+// Says whether finish_pass() may leave acknowledgements for a later call: those for which
+// transport::ack_can_wait() is true.
 enum class Acks : std::uint8_t { leave, may_wait };
 
 // One call of ibv_modify_qp(3). Only the fields that `mask` names are used.

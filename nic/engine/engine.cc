@@ -89,6 +89,7 @@ bool Engine::watches_interfaces() const { return progress_->watches_interfaces()
 bool Engine::pass() noexcept {
 	own_.page().passes.store(++passes_, std::memory_order_relaxed);
 	bool moved = false;
+	const std::uint64_t requests_before = counters().requests_received;
 	try {
 		moved = neighbours_.receive();
 		moved |= remotes_.pass();
@@ -103,6 +104,7 @@ bool Engine::pass() noexcept {
 	} catch (...) {
 		no_memory();
 	}
+	had_requests_ = counters().requests_received != requests_before;
 	return moved;
 }
 
@@ -139,7 +141,7 @@ void Engine::deliver_touched() {
 	for (Outlet* outlet = adapter_.context().take_touched(); outlet;) {
 		Outlet* next = outlet->next_touched;
 		outlet->touched = false;
-		if (outlet->lossless) static_cast<Link*>(outlet->user)->kick_if_wanted();
+		if (outlet->lossless) static_cast<Link*>(outlet->user)->kick_if_wanted(adapter_.context().now);
 		else if (remotes_.transmit(*outlet) && outlet->waiting_first) adapter_.resume(*outlet);
 		outlet = next;
 	}
@@ -196,7 +198,7 @@ bool Engine::poll() {
 		return false;
 	}
 	const bool moved = pass();
-	finish(own_.armed() ? adapter::Acks::leave : ack_delay_.after_poll(moved));
+	finish(own_.armed() ? adapter::Acks::leave : ack_delay_.after_poll(had_requests_));
 	if (moved) {
 		idle_polls_ = 0;
 	} else if (++idle_polls_ % idle_polls_between_looks == 0) [[unlikely]] {

@@ -237,6 +237,7 @@ private:
 	Nanoseconds idle_time();  // the time that the thread which drives the engine may sleep now
 	void watch_requests(bool kicked, bool moved, bool others_poll);
 	bool asks_for_requests();
+	adapter::Acks acks_of_tick();
 	void arm_wakes();  // peers kick, and packets wake the progress thread, from now on
 	bool driver_ran(Nanoseconds now);  // the program's thread, since the last call (watch.h)
 	void correct_sleeper();  // wakes the progress thread if a timer is due before it would wake
@@ -265,6 +266,7 @@ private:
 	Nanoseconds sleep_deadline_ = 0;  // the progress thread wakes by then, whatever happens
 	Watch packet_watch_, request_watch_;
 	AckDelay ack_delay_;
+	bool had_requests_ = false;  // the last pass took in requests
 	bool polled_since_kick_ = false;  // other threads have made passes since a peer's last kick
 	std::atomic<pid_t> driver_{0};
 	Nanoseconds driver_ran_ = 0, driver_seen_ = 0;  // its processor time at the last tick, and then

@@ -208,14 +208,28 @@ bool Link::kick_if_armed() {
 	return true;
 }
 
-void Link::kick_if_wanted() {
+// Learns that the peer did not poll when it had a request to take in.
+void Link::note_needed_kick(Nanoseconds now) {
+	if (needed_kicks_.add(now) && !peer_needs_kicks_.active()) peer_needs_kicks_.begin(now);
+	outlet.peer_needs_kicks = peer_needs_kicks_.active();
+}
+
+void Link::kick_if_wanted(Nanoseconds now) {
+	if (outlet.peer_needs_kicks) [[unlikely]] {
+		peer_needs_kicks_.expire(now);
+		outlet.peer_needs_kicks = peer_needs_kicks_.active();
+	}
 	// Slots are requests or responses; acknowledgements are records.
 	const std::uint64_t published = outlet.slots.published();
 	const bool requests = std::exchange(published_seen_, published) != published;
-	if (kick_if_armed() || !requests) return;
+	const bool acknowledged = std::exchange(outlet.acknowledged, false);
+	// A peer that gets an acknowledgement as well polls for it, and takes in the request too.
+	if (kick_if_armed() || !requests || acknowledged) return;
 	const std::uint32_t epoch = progress_->request_epoch.load(std::memory_order_relaxed);
-	if ((epoch & 1) && std::exchange(kicked_request_epoch_, epoch) != epoch) [[unlikely]]
+	if ((epoch & 1) && std::exchange(kicked_request_epoch_, epoch) != epoch) [[unlikely]] {
+		note_needed_kick(now);
 		kick();
+	}
 }
 
 bool Link::peer_is_gone() const {
@@ -270,6 +284,7 @@ void Link::kick_if_stuck(Nanoseconds now) {
 		return;
 	}
 	if (now < kick_at_) return;
+	note_needed_kick(now);
 	kick();
 	kick_at_ = now + kick_again_after;
 }

@@ -26,6 +26,7 @@
 #include "nic/engine/peer_access.h"
 #include "nic/engine/rendezvous.h"
 #include "nic/engine/shared_files.h"
+#include "nic/engine/watch.h"
 
 namespace verbena::engine {
 
@@ -56,9 +57,9 @@ public:
 	bool receive(adapter::ChannelAdapter&, ForwardedPackets&);
 
 	// Rings the peer's doorbell if the peer sleeps and does not know yet what was published, or if
-	// it wants a kick for each request and there is a new one. The caller has fenced since it
-	// published.
-	void kick_if_wanted();
+	// it wants a kick for each request and a new one comes without an acknowledgement. The caller
+	// has fenced since it published.
+	void kick_if_wanted(Nanoseconds now);
 
 	// The program waits for a peer that has stopped driving its engine: called now and then from
 	// empty polls, with a clock of about a microsecond.
@@ -133,6 +134,7 @@ private:
 	bool broken_ = false;  // the peer's memory made no sense
 	void kick();
 	bool kick_if_armed();
+	void note_needed_kick(Nanoseconds now);
 
 	FloodGuard kick_guard_;
 	std::uint64_t consumed_at_kick_ = 0;
@@ -141,6 +143,11 @@ private:
 	std::uint64_t published_seen_ = 0;  // slots, when kick_if_wanted() was last called
 	std::uint64_t stuck_at_pass_ = 0;
 	Nanoseconds kick_at_ = never;
+	// Kicks of a peer that is not ARMED. One that waits for bytes in memory needs 30 or more of
+	// them within the two milliseconds. Two that poll can disturb each other with some, because a
+	// kick keeps both from polling.
+	NeededKicks<12> needed_kicks_;
+	Spell peer_needs_kicks_;
 };
 
 }  // namespace verbena::engine

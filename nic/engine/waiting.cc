@@ -170,8 +170,13 @@ bool Engine::asks_for_requests() {
 	}
 	own_.ask_for_requests();
 	const bool moved = pass();
-	finish();
+	finish(acks_of_tick());
 	return moved;
+}
+
+// Whether acknowledgements may wait after a pass of the progress thread.
+adapter::Acks Engine::acks_of_tick() {
+	return own_.armed() ? adapter::Acks::leave : ack_delay_.after_tick(had_requests_, adapter_.context().now);
 }
 
 // While packets do not wake this thread, a tick after which the program has made passes reads
@@ -187,12 +192,12 @@ Nanoseconds Engine::drive_in_background(WokenBy woken) {
 	watchdog_ = others_poll ? std::clamp(2 * watchdog_, watchdog_first, watchdog_longest) : watchdog_first;
 	const bool leaves_packets =
 		others_poll && remotes_.has_paths() && !packet_watch_.watching() && !woken.kick && !own_.armed();
-	bool moved = false;
+	bool moved = had_requests_ = false;
 	if (!leaves_packets) {
 		remotes_.look_at_sockets();
 		moved = pass();
 	}
-	finish(own_.armed() ? adapter::Acks::leave : ack_delay_.after_tick(moved, now));
+	finish(acks_of_tick());
 	retire_unused_outlets();
 	if (packet_watch_.watching()) {
 		if (woken.packets) packet_watch_.wake(moved, now);

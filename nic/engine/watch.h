@@ -79,11 +79,30 @@ private:
 	std::uint8_t ticks_ = 0;  // the last of them in the lowest bit
 };
 
+// Kicks without which a request would have waited. `habit` of them within two milliseconds are a
+// habit; a program that was preempted needs fewer.
+template <std::size_t habit> class NeededKicks {
+public:
+	static constexpr Nanoseconds within = 2'000'000;
+
+	// Returns true if the habit shows now.
+	bool add(Nanoseconds now) {
+		Nanoseconds& oldest = times_[next_++ % times_.size()];
+		const bool often = oldest != 0 && now - oldest <= within;
+		oldest = now;
+		return often;
+	}
+	void forget() { times_ = {}; }
+
+private:
+	// The times of the last ones; 0: none. The next one replaces the oldest.
+	std::array<Nanoseconds, habit - 1> times_{};
+	std::uint32_t next_ = 0;
+};
+
 class Watch {
 public:
 	static constexpr std::uint32_t wakes_judged = 32;
-	static constexpr std::size_t kicks_to_watch = 4;
-	static constexpr Nanoseconds kicks_within = 2'000'000;
 
 	bool watching() const { return spell_.active(); }
 
@@ -99,10 +118,7 @@ public:
 	// A kick by a peer that had waited; it found a request, and since the kick before the program
 	// has made passes.
 	void needed_kick(Nanoseconds now) {
-		Nanoseconds& oldest = kicks_[next_kick_++ % kicks_.size()];
-		const bool often = oldest != 0 && now - oldest <= kicks_within;
-		oldest = now;
-		if (often && !watching()) begin(now);
+		if (needed_kicks_.add(now) && !watching()) begin(now);
 	}
 
 	// A wake while watching. `found`: there was something to do.
@@ -118,15 +134,13 @@ public:
 private:
 	void begin(Nanoseconds now) {
 		wakes_ = needless_ = 0;
-		kicks_ = {};
+		needed_kicks_.forget();
 		spell_.begin(now);
 	}
 
 	Spell spell_;
 	LateTicks late_;
-	// The times of the last needed kicks; 0: none. The next one replaces the oldest.
-	std::array<Nanoseconds, kicks_to_watch - 1> kicks_{};
-	std::uint32_t next_kick_ = 0;
+	NeededKicks<4> needed_kicks_;
 	std::uint32_t wakes_ = 0, needless_ = 0;
 };
 

@@ -156,6 +156,7 @@ bool send_responses(Context& context, QueuePair& qp) {
 	}
 	if (qp.pending_answer == ack_none) return true;
 	context.touch(*qp.outlet);
+	qp.outlet->acknowledged = true;
 	const auto [code, psn] = pending_answer(qp);
 	const bool nak = qp.pending_answer & nak_pending;
 	// A NAK takes a slot and follows its diagnosis, because records are read before slots.
@@ -182,9 +183,10 @@ std::optional<Refusal> last_answer(const QueuePair& qp) {
 	return Refusal{qp.outlet, psn, {qp.destination_qpn}, {qp.qpn}, code};
 }
 
-bool owes_only_ack_by_wire(const QueuePair& qp) {
-	return qp.pending_answer == ack_pending && qp.outlet && !qp.outlet->lossless && !qp.outlet->closed &&
-		!has_pending_responses(qp);
+bool ack_can_wait(const QueuePair& qp) {
+	if (qp.pending_answer != ack_pending || !qp.outlet || qp.outlet->closed || has_pending_responses(qp)) return false;
+	if (qp.messages_to_acknowledge > 1) return false;
+	return !qp.outlet->lossless || (qp.only_silent && qp.outlet->peer_needs_kicks);
 }
 
 }  // namespace verbena::transport

@@ -35,7 +35,9 @@ bool send_responses(Context&, QueuePair&);
 // where the peer's timer repeats the request, and nothing if responses are pending.
 std::optional<Refusal> last_answer(const QueuePair&);
 
-// True if all that send_responses() would send is one ACK, through an outlet that can lose packets.
-bool owes_only_ack_by_wire(const QueuePair&);
+// True if all that send_responses() would send is one ACK that may wait for the program's next
+// request (engine/ack_delay.h): one to another host, or one on this host for a WRITE that the
+// program sees in its memory alone (docs/decisions/0063).
+bool ack_can_wait(const QueuePair&);
 
 }  // namespace verbena::transport

@@ -212,6 +212,10 @@ struct alignas(64) QueuePair {
 	InMessage in_message = InMessage::none;
 	bool gap_reported = false;  // a NAK was sent; cleared when the expected PSN arrives
 	bool on_responding_list = false;
+	// The pending acknowledgement: the number of messages that it ends, up to 2, and whether it is
+	// for WRITEs without immediate alone, which the program sees only in its memory.
+	std::uint8_t messages_to_acknowledge = 0;
+	bool only_silent = false;
 	// Set by the first READ or atomic: from then on ACKs travel in slots too, so that none
 	// overtakes a response.
 	bool responses_in_slots = false;

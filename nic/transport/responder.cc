@@ -279,6 +279,12 @@ Executed execute(Context& context, QueuePair& qp, const Slot& slot, const wire::
 
 // Leaves the answer of an executed request for the end of the pass.
 void schedule_answer(Context& context, QueuePair& qp, const wire::OpcodeFacts& facts) {
+	if (qp.pending_answer == ack_none) {
+		qp.messages_to_acknowledge = 0;
+		qp.only_silent = true;
+	}
+	if (facts.last && qp.messages_to_acknowledge < 2) ++qp.messages_to_acknowledge;
+	qp.only_silent &= facts.operation == wire::Operation::write && !facts.immediate;
 	if (facts.operation == wire::Operation::send || facts.operation == wire::Operation::write) {
 		qp.pending_answer = ack_pending;  // replaces a NAK that was not sent yet and is out of date
 	} else {

@@ -197,3 +197,34 @@ void asleep_initiator(Side& s) {
 	s.succeed();
 	s.meet();
 }
+
+// Two programs that answer each other by WRITEs, and wait for bytes in memory.
+namespace {
+
+void answer_in_turn(Side& s, int rounds, bool begins) {
+	constexpr std::uint64_t half = region_bytes / 2;
+	s.put(s.aim(s.mr));
+	const Aim to = s.get<Aim>();
+	const std::uint32_t lengths[] = {8, 64, 4096, 8};
+	int torn = 0;
+	for (int i = 0; i < rounds; ++i) {
+		const std::uint32_t length = i % 100 == 99 ? 100'000 : lengths[i % 4];
+		const auto value = static_cast<unsigned char>(i % 251 + 1);
+		const auto await = [&] {
+			while (std::atomic_ref(s.memory[length - 1]).load(std::memory_order_acquire) != value) {}
+			torn += !all_are(s.memory, length, value);
+		};
+		if (!begins) await();
+		std::memset(s.memory + half, value, length);
+		s.post(IBV_WR_RDMA_WRITE, to, 0, length, half);
+		s.succeed();
+		if (begins) await();
+	}
+	s.meet();
+	if (begins) return;
+	std::printf("torn %d\n", torn);
+}
+
+}  // namespace
+void answers_target(Side& s, int rounds) { answer_in_turn(s, rounds, false); }
+void answers_initiator(Side& s, int rounds) { answer_in_turn(s, rounds, true); }
