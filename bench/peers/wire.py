@@ -3,12 +3,18 @@
 
 from collections.abc import Iterator
 
-from cells import GIB, MOPS, OURS, OVERRUNS, P50, P99, Cell, Contestant
+from cells import GIB, MOPS, OURS, OVERRUNS, P50, P99, Cell, Contestant, size_name
 from places import Wire
 from programs import Machine
 
 MTUS = [1500, 9000]
 DEPTHS = [1, 4, 16, 64]
+LATENCIES = [
+    ("SEND", "ib_send_lat", 8),
+    ("WRITE", "ib_write_lat", 8),
+    ("WRITE", "ib_write_lat", 4096),
+    ("WRITE", "ib_write_lat", 65536),
+]
 ROCE_PAYLOAD = {1500: 1024, 9000: 4096}  # bytes of a packet: the largest RoCE MTU that fits
 HEADER_BYTES = 16  # BTH and ICRC of a RoCEv2 packet; without them UDP carries the payload alone
 MIB = 1 << 20
@@ -18,10 +24,10 @@ def wire_cells(machine: Machine, quick: bool, wire: Wire) -> Iterator[Cell]:
     """Latency, message rate and bandwidth at the MTU of the wire."""
     where = f"MTU {wire.mtu}"
     trips, messages, writes = (2_000, 50_000, 200) if quick else (5_000, 200_000, 600)
-    tag_lat = Contestant("UCX tcp tag_lat", lambda: machine.ucx_latency(8, trips, wire))
-    for what, program in (("SEND", "ib_send_lat"), ("WRITE", "ib_write_lat")):
-        ours = Contestant(OURS, lambda p=program: machine.perftest(p, [], 8, trips, wire))
-        yield Cell("wire", f"{where}: {what} 8 B, one way", (P50, P99), (ours, tag_lat))
+    for what, program, size in LATENCIES:
+        ours = Contestant(OURS, lambda p=program, s=size: machine.perftest(p, [], s, trips, wire))
+        tag_lat = Contestant("UCX tcp tag_lat", lambda s=size: machine.ucx_latency(s, trips, wire))
+        yield Cell("wire", f"{where}: {what} {size_name(size)}, one way", (P50, P99), (ours, tag_lat))
 
     milliseconds = 200 if quick else 500
     depth = ["-t", "64", "--cq-mod", "1"]
