@@ -273,6 +273,7 @@ private:
 	bool no_memory_ = false;  // a step of a pass is to be repeated
 	Nanoseconds watchdog_ = 0;  // the progress thread's sleep while the program polls
 	Nanoseconds last_moved_ = 0;
+	Nanoseconds attentive_until_ = 0;  // the progress thread does not sleep before
 	std::unique_ptr<Progress> progress_;
 };
 

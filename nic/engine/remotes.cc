@@ -119,9 +119,11 @@ void Remotes::leave(const wire::Gid& group, std::uint32_t interface_index) {
 }
 
 bool Remotes::pass() {
+	taken_in_ = 0;
 	if (!udp_) return false;
 	if (paths_.empty() && !awaits_management() && ++idle_passes_ % passes_between_listening != 0) return false;
 	const std::size_t datagrams = udp_->receive(datagrams_a_pass, [this](const link::UdpPacket& packet) {
+		taken_in_ += packet.payload.size();
 		const wire::Qpn destination = packet.slot.destination();
 		if (packet.after_overflow) [[unlikely]]
 			note_overflow(packet.addresses);

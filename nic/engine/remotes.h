@@ -89,6 +89,8 @@ public:
 	// True if the last pass left no packet unread, so an acknowledgement that is missing has not
 	// arrived.
 	bool dry() const { return !udp_ || udp_->dry(); }
+	// True if the last pass took in a part of a large transfer, so more is probably on its way.
+	bool took_much() const { return taken_in_ >= much; }
 	// Sends the packets that were written to the outlet. Returns true if all have left, so that the
 	// outlet has room again.
 	bool transmit(transport::Outlet& outlet) {
@@ -203,6 +205,8 @@ private:
 	std::size_t touched_bytes_ = 0;
 	Remote* last_from_ = nullptr;  // the path of the last packet; packets mostly come in runs
 	std::uint64_t pairs_ = 0;  // the last Outlet::peer assigned; one for each address pair
+	static constexpr std::size_t much = 16 * 1024;
+	std::size_t taken_in_ = 0;  // bytes of payload, in the last pass
 	std::uint32_t idle_passes_ = 0;
 	Counters counters_;
 	std::map<std::pair<wire::Gid, std::uint32_t>, int> groups_;  // the number of joins of each

@@ -36,6 +36,10 @@ constexpr std::uint32_t busy_passes_between_sleeps = 64;
 // A thread that blocks in a verb lets the progress thread sleep at least this long.
 constexpr Nanoseconds background_pause_min = 10'000'000;
 constexpr std::size_t kernel_mask_bytes = 8;  // the kernel's sigset_t, shorter than the C library's
+// After a pass that took in many bytes from other hosts, the progress thread polls for this long
+// before it sleeps. An idle processor takes about as long to wake, and a virtual one may take a
+// millisecond.
+constexpr Nanoseconds attention = 40'000;
 // The longest sleep while a neighbour has ended and its link is not retired yet.
 constexpr Nanoseconds mourning_pause = 25'000'000;
 
@@ -210,7 +214,8 @@ Nanoseconds Engine::drive_in_background(WokenBy woken) {
 	if ((!others_poll && !program_polls_.polls_now()) || own_.armed()) {
 		// No other thread drives the engine. Go on while there is work, then make the process
 		// ARMED, so that peers kick, and sleep.
-		if (moved) {
+		if (remotes_.took_much()) attentive_until_ = now + attention;
+		if (moved || now < attentive_until_) {
 			sleep = 0;
 		} else if (own_.armed() || now - last_moved_ >= idle_until_armed) {
 			arm_wakes();
