@@ -169,6 +169,14 @@ void Engine::leave() noexcept {
 	}
 }
 
+// Whether a request that was just posted has left nothing for finish(), as one that was executed in
+// the peer's memory.
+bool Engine::left_nothing(const QueuePair& qp) const {
+	const transport::Context& context = adapter_.context();
+	return !context.touched && !qp.blocked && !ack_delay_.waiting() && context.raised_queues.empty() &&
+		context.raised_events.empty() && !counters_watched_.load(std::memory_order_relaxed);
+}
+
 void Engine::post(QueuePair& qp) {
 	if (lock_.try_lock()) [[likely]] {
 		const transport::Psn before = qp.next_psn;
@@ -179,6 +187,7 @@ void Engine::post(QueuePair& qp) {
 		adapter_.transmit(qp);
 		if (qp.blocked && !take_turns(qp)) [[unlikely]]
 			return;
+		if (left_nothing(qp)) return leave();
 		if (gathers) gathered_packets_ += qp.next_psn - before;
 		if (!gathers || gathered_packets_ >= gathered_packets_max) {
 			ack_delay_.note_post();

@@ -225,6 +225,7 @@ private:
 	void begin_direct(bool allowed);
 	bool is_wire_only(Place);  // the queue pairs of its owner are reached by UDP alone
 	void no_memory() noexcept;  // to call when a step of a pass threw
+	bool left_nothing(const transport::QueuePair& qp) const;
 	void deliver_touched();
 	void deliver_events();
 	void refresh_clock() { adapter_.begin_pass(monotonic_now()); }
