@@ -96,6 +96,15 @@ TEST_F(AckWait, ThatOfOneMessageWaitsAlsoIfItIsOfSeveralPackets) {
 	}
 }
 
+TEST_F(AckWait, ThatOfADuplicateDoesNot) {
+	QueuePair& qp = receiver();
+	outlet.lossless = false;
+	EXPECT_TRUE(waits(qp, {Opcode::rc_write_only}));
+	handle(request(qp, 10));
+	EXPECT_FALSE(adapter.finish_pass(Acks::may_wait));
+	EXPECT_EQ(qp.pending_answer, ack_none);
+}
+
 TEST_F(AckWait, ToAnotherHostThatOfASendWaits) {
 	const QueuePair& qp = receiver();
 	outlet.lossless = false;

@@ -26,11 +26,14 @@ void Engine::begin_direct(bool allowed) {
 
 // A long direct operation waits for its next turn. It gets some of them at once, because in a
 // process that is ARMED each would otherwise wake the progress thread. Other threads can take the
-// lock between two turns. False: one has, and does what is left.
+// lock between two turns. False: one has, and serves the doorbell of what is left.
 bool Engine::take_turns(transport::QueuePair& qp) noexcept {
 	for (int turn = 0; turn < turns_at_post && qp.blocked && qp.outlet && qp.outlet->peer_memory; ++turn) {
 		lock_.unlock();
-		if (!lock_.try_lock()) return false;
+		if (!lock_.try_lock()) {
+			ring_and_leave(qp);
+			return false;
+		}
 		if (!adapter_.resume(*qp.outlet)) break;
 	}
 	return true;

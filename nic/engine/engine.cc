@@ -158,6 +158,7 @@ void Engine::deliver_events() {
 
 void Engine::ring_doorbells() noexcept {
 	doorbells_.take([this](QueuePair& qp) { adapter_.transmit(qp); });
+	ack_delay_.note_post();
 }
 
 void Engine::leave() noexcept {
@@ -180,10 +181,11 @@ bool Engine::left_nothing(const QueuePair& qp) const {
 void Engine::post(QueuePair& qp) {
 	if (lock_.try_lock()) [[likely]] {
 		const transport::Psn before = qp.next_psn;
-		// Over UDP, requests that follow others in flight gather for one system call. The next pass
-		// sends them, at the latest the one that the acknowledgement of the earlier ones causes.
-		const bool gathers =
-			qp.una != before && qp.type == transport::QpType::rc && qp.outlet && !qp.outlet->lossless && !own_.armed();
+		// Over UDP, requests that follow others in flight gather for one system call, unless they
+		// take an acknowledgement along. The next pass sends them, at the latest the one that the
+		// acknowledgement of the earlier ones causes.
+		const bool gathers = qp.una != before && qp.type == transport::QpType::rc && qp.outlet &&
+			!qp.outlet->lossless && !own_.armed() && !ack_delay_.waiting();
 		adapter_.transmit(qp);
 		if (qp.blocked && !take_turns(qp)) [[unlikely]]
 			return;
@@ -196,6 +198,11 @@ void Engine::post(QueuePair& qp) {
 		leave();
 		return;
 	}
+	ring_and_leave(qp);
+}
+
+// Leaves the queue pair to the thread that holds the lock.
+void Engine::ring_and_leave(QueuePair& qp) noexcept {
 	doorbells_.ring(qp);
 	// The holder may have looked for doorbells just before this one rang.
 	if (lock_.try_lock()) leave();

@@ -215,11 +215,12 @@ public:
 private:
 	Engine(Events events, OwnProgress own, EpollSet epoll, std::unique_ptr<faults::Network> network, bool direct);
 
-	// These six do not throw: a step that finds no memory is left for the next pass.
+	// These seven do not throw: a step that finds no memory is left for the next pass.
 	bool pass() noexcept;  // under the lock; true: packets moved
 	// Under the lock: responses, wake-ups and events leave; acknowledgements may wait if so said.
 	void finish(adapter::Acks acks = adapter::Acks::leave) noexcept;
 	void leave() noexcept;  // unlocks, and serves the doorbells that rang meanwhile
+	void ring_and_leave(transport::QueuePair& qp) noexcept;
 	void ring_doorbells() noexcept;
 	bool take_turns(transport::QueuePair& qp) noexcept;
 	void begin_direct(bool allowed);

@@ -146,6 +146,10 @@ bool Link::receive(adapter::ChannelAdapter& adapter, ForwardedPackets& forwarded
 		traffic += wire::traffic_of(image, image.length);
 	}
 	if (slots) slots_traffic_ += traffic;
+	if (outlet.peer_needs_kicks) [[unlikely]] {
+		peer_needs_kicks_.expire(adapter.context().now);
+		outlet.peer_needs_kicks = peer_needs_kicks_.active();
+	}
 	if (slots_.release()) kick_if_armed();
 	return any || slots;
 }
@@ -210,20 +214,18 @@ bool Link::kick_if_armed() {
 
 // Learns that the peer did not poll when it had a request to take in.
 void Link::note_needed_kick(Nanoseconds now) {
+	if (is_self()) return;
 	if (needed_kicks_.add(now) && !peer_needs_kicks_.active()) peer_needs_kicks_.begin(now);
 	outlet.peer_needs_kicks = peer_needs_kicks_.active();
 }
 
 void Link::kick_if_wanted(Nanoseconds now) {
-	if (outlet.peer_needs_kicks) [[unlikely]] {
-		peer_needs_kicks_.expire(now);
-		outlet.peer_needs_kicks = peer_needs_kicks_.active();
-	}
 	// Slots are requests or responses; acknowledgements are records.
 	const std::uint64_t published = outlet.slots.published();
 	const bool requests = std::exchange(published_seen_, published) != published;
 	const bool acknowledged = std::exchange(outlet.acknowledged, false);
-	// A peer that gets an acknowledgement as well polls for it, and takes in the request too.
+	// A peer that gets an acknowledgement as well probably polls for it, and takes in the request
+	// too. If not, its next tick does, or kick_if_stuck().
 	if (kick_if_armed() || !requests || acknowledged) return;
 	const std::uint32_t epoch = progress_->request_epoch.load(std::memory_order_relaxed);
 	if ((epoch & 1) && std::exchange(kicked_request_epoch_, epoch) != epoch) [[unlikely]] {

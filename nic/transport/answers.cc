@@ -156,7 +156,6 @@ bool send_responses(Context& context, QueuePair& qp) {
 	}
 	if (qp.pending_answer == ack_none) return true;
 	context.touch(*qp.outlet);
-	qp.outlet->acknowledged = true;
 	const auto [code, psn] = pending_answer(qp);
 	const bool nak = qp.pending_answer & nak_pending;
 	// A NAK takes a slot and follows its diagnosis, because records are read before slots.
@@ -173,6 +172,7 @@ bool send_responses(Context& context, QueuePair& qp) {
 		context.publish(*qp.outlet, reserved.slot, 0, {qp.qpn});
 	}
 	qp.pending_answer = ack_none;
+	qp.outlet->acknowledged |= !nak;
 	return true;
 }
 
@@ -185,7 +185,7 @@ std::optional<Refusal> last_answer(const QueuePair& qp) {
 
 bool ack_can_wait(const QueuePair& qp) {
 	if (qp.pending_answer != ack_pending || !qp.outlet || qp.outlet->closed || has_pending_responses(qp)) return false;
-	if (qp.messages_to_acknowledge > 1) return false;
+	if (qp.messages_to_acknowledge == several_messages) return false;
 	return !qp.outlet->lossless || (qp.only_silent && qp.outlet->peer_needs_kicks);
 }
 

@@ -39,7 +39,7 @@ struct Outlet {
 	// A payload was shared through it, so it is on the context's list of such outlets.
 	bool shares_payloads = false;
 	bool touched = false;  // written to in this pass; on the context's list of such outlets
-	// An acknowledgement was written to it. The engine's Link clears this.
+	// Same host: an acknowledgement was written to it. The engine's Link clears this.
 	bool acknowledged = false;
 	// Same host: lately the peer took in requests only after a kick, so its program waits for bytes
 	// in memory.

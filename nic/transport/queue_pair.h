@@ -49,6 +49,9 @@ enum Blocked : std::uint8_t {
 	blocked_held = 8,  // an observer holds the requests back, and clears the bit (nic/adversary)
 };
 
+// See QueuePair::messages_to_acknowledge.
+inline constexpr std::uint8_t several_messages = 2;
+
 // Bits: the acknowledgement that a responder has yet to send. READ and atomic responses are in
 // `pending` instead.
 enum PendingAnswer : std::uint8_t { ack_none = 0, ack_pending = 1, nak_pending = 2 };
@@ -212,8 +215,9 @@ struct alignas(64) QueuePair {
 	InMessage in_message = InMessage::none;
 	bool gap_reported = false;  // a NAK was sent; cleared when the expected PSN arrives
 	bool on_responding_list = false;
-	// The pending acknowledgement: the number of messages that it ends, up to 2, and whether it is
-	// for WRITEs without immediate alone, which the program sees only in its memory.
+	// The pending acknowledgement: the number of messages that it ends, up to `several_messages`,
+	// and whether it is for WRITEs without immediate alone, which the program sees only in its
+	// memory.
 	std::uint8_t messages_to_acknowledge = 0;
 	bool only_silent = false;
 	// Set by the first READ or atomic: from then on ACKs travel in slots too, so that none

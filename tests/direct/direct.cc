@@ -61,6 +61,8 @@ void play(std::string_view name, Side& s, Initiator* other, int rounds) {
 		target ? stopped_target(s) : stopped_initiator(s);
 	} else if (name == "asleep") {
 		target ? asleep_target(s) : asleep_initiator(s);
+	} else if (name == "asleep_beside") {
+		target ? asleep_beside_target(s) : asleep_beside_initiator(s, rounds);
 	} else if (name == "answers") {
 		target ? answers_target(s, rounds) : answers_initiator(s, rounds);
 	} else if (name == "killed") {

@@ -198,6 +198,57 @@ void asleep_initiator(Side& s) {
 	s.meet();
 }
 
+// As before, while another thread posts short requests to this process itself. The long WRITE gives
+// them the engine between two of its parts, and its rest still has to be executed.
+void asleep_beside_target(Side& s) {
+	s.put(s.aim(s.mr));
+	s.meet();
+}
+void asleep_beside_initiator(Side& s, int rounds) {
+	const Aim to = s.get<Aim>();
+	ibv_qp* const long_ones = s.qp;
+	ibv_cq* const their_queue = s.cq;
+	s.cq = ibv_create_cq(s.context, 8, nullptr, nullptr, 0);
+	demand(s.cq, "create_cq");
+	s.make_queue_pair();
+	ibv_qp* const first = s.qp;
+	s.make_queue_pair();
+	s.make_ready(first, s.qp->qp_num);
+	s.make_ready(s.qp, first->qp_num);
+	Side short_ones = s;
+	s.qp = long_ones;
+	s.cq = their_queue;
+	std::atomic<int> begun{0}, ended{0};
+	std::thread other([&] {
+		std::uint32_t random = 1;
+		for (int i = 1; i <= rounds; ++i) {
+			while (begun.load() < i) {}
+			random = random * 1664525 + 1013904223;
+			const std::chrono::nanoseconds some_us(random >> 17);  // 33 at most
+			const auto moment = Clock::now() + some_us;
+			while (Clock::now() < moment) {}
+			short_ones.post(IBV_WR_RDMA_WRITE, s.aim(s.mr), 900'000, 8, 800'000);
+			short_ones.succeed();
+			ended = i;
+		}
+	});
+	for (int i = 1; i <= rounds; ++i) {
+		demand(!ibv_req_notify_cq(s.cq, 0), "req_notify_cq");
+		begun = i;
+		s.post(IBV_WR_RDMA_WRITE, to, 0, 200'000);
+		while (ended.load() < i) {}
+		pollfd event{s.channel->fd, POLLIN, 0};
+		demand(poll(&event, 1, 10'000) == 1, "the event of the completion");
+		ibv_cq* queue;
+		void* context;
+		demand(!ibv_get_cq_event(s.channel, &queue, &context), "get_cq_event");
+		ibv_ack_cq_events(queue, 1);
+		s.succeed();
+	}
+	other.join();
+	s.meet();
+}
+
 // Two programs that answer each other by WRITEs, and wait for bytes in memory.
 namespace {
 
@@ -220,9 +271,8 @@ void answer_in_turn(Side& s, int rounds, bool begins) {
 		s.succeed();
 		if (begins) await();
 	}
-	s.meet();
-	if (begins) return;
-	std::printf("torn %d\n", torn);
+	if (begins) return s.put(torn);
+	std::printf("torn %d\n", torn + s.get<int>());
 }
 
 }  // namespace

@@ -55,6 +55,8 @@ void threads_target(Side&, int rounds);
 void threads_initiator(Side&, int rounds);
 void asleep_target(Side&);
 void asleep_initiator(Side&);
+void asleep_beside_target(Side&);
+void asleep_beside_initiator(Side&, int rounds);
 void answers_target(Side&, int rounds);
 void answers_initiator(Side&, int rounds);
 // mixture.cc

@@ -108,6 +108,12 @@ def test_a_long_write_ends_while_its_poster_sleeps(program: Path, way: dict[str,
     assert play(program, way, "asleep") == {"bytes": "there"}
 
 
+# Another thread's request that was executed at once left nothing to do, and so no thread woke the
+# progress thread for the rest of the long one.
+def test_a_long_write_ends_while_another_thread_posts_short_ones(program: Path) -> None:
+    assert play(program, ALL, "asleep_beside", 4000) == {}
+
+
 @pytest.mark.parametrize(("way", "direct"), [(RING, "no"), (READS, "no"), (ALL, "yes")], ids=["ring", "reads", "all"])
 def test_a_stopped_target_takes_what_is_direct(program: Path, way: dict[str, str], direct: str) -> None:
     assert play(program, way, "stopped") == {"note direct": direct, "bytes": "there"}
