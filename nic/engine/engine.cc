@@ -90,6 +90,7 @@ bool Engine::pass() noexcept {
 	own_.page().passes.store(++passes_, std::memory_order_relaxed);
 	bool moved = false;
 	const std::uint64_t requests_before = counters().requests_received;
+	const std::uint64_t silent_before = adapter_.context().silent_writes;
 	try {
 		moved = neighbours_.receive();
 		moved |= remotes_.pass();
@@ -105,6 +106,7 @@ bool Engine::pass() noexcept {
 		no_memory();
 	}
 	had_requests_ = counters().requests_received != requests_before;
+	had_silent_writes_ = adapter_.context().silent_writes != silent_before;
 	return moved;
 }
 
@@ -141,7 +143,7 @@ void Engine::deliver_touched() {
 	for (Outlet* outlet = adapter_.context().take_touched(); outlet;) {
 		Outlet* next = outlet->next_touched;
 		outlet->touched = false;
-		if (outlet->lossless) static_cast<Link*>(outlet->user)->kick_if_wanted(adapter_.context().now);
+		if (outlet->lossless) static_cast<Link*>(outlet->user)->kick_if_wanted(adapter_.context().now, poster_polls_);
 		else if (remotes_.transmit(*outlet) && outlet->waiting_first) adapter_.resume(*outlet);
 		outlet = next;
 	}
@@ -193,7 +195,10 @@ void Engine::post(QueuePair& qp) {
 		if (gathers) gathered_packets_ += qp.next_psn - before;
 		if (!gathers || gathered_packets_ >= gathered_packets_max) {
 			ack_delay_.note_post();
+			poster_polls_ =
+				qp.signal_all || (qp.wqe(qp.sq_head.load(std::memory_order_relaxed) - 1).flags & queues::send_signaled);
 			finish();
+			poster_polls_ = true;
 		}
 		leave();
 		return;

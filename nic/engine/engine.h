@@ -268,7 +268,10 @@ private:
 	Nanoseconds sleep_deadline_ = 0;  // the progress thread wakes by then, whatever happens
 	Watch packet_watch_, request_watch_;
 	AckDelay ack_delay_;
-	bool had_requests_ = false;  // the last pass took in requests
+	// The last pass took in requests; among them WRITEs that only the program's memory shows.
+	bool had_requests_ = false, had_silent_writes_ = false;
+	// The request that is being posted ends with a completion, for which the program will poll.
+	bool poster_polls_ = true;
 	bool polled_since_kick_ = false;  // other threads have made passes since a peer's last kick
 	std::atomic<pid_t> driver_{0};
 	Nanoseconds driver_ran_ = 0, driver_seen_ = 0;  // its processor time at the last tick, and then

@@ -219,14 +219,12 @@ void Link::note_needed_kick(Nanoseconds now) {
 	outlet.peer_needs_kicks = peer_needs_kicks_.active();
 }
 
-void Link::kick_if_wanted(Nanoseconds now) {
+void Link::kick_if_wanted(Nanoseconds now, bool polls) {
 	// Slots are requests or responses; acknowledgements are records.
 	const std::uint64_t published = outlet.slots.published();
 	const bool requests = std::exchange(published_seen_, published) != published;
 	const bool acknowledged = std::exchange(outlet.acknowledged, false);
-	// A peer that gets an acknowledgement as well probably polls for it, and takes in the request
-	// too. If not, its next tick does, or kick_if_stuck().
-	if (kick_if_armed() || !requests || acknowledged) return;
+	if (kick_if_armed() || !requests || (acknowledged && polls)) return;
 	const std::uint32_t epoch = progress_->request_epoch.load(std::memory_order_relaxed);
 	if ((epoch & 1) && std::exchange(kicked_request_epoch_, epoch) != epoch) [[unlikely]] {
 		note_needed_kick(now);

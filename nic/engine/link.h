@@ -57,9 +57,11 @@ public:
 	bool receive(adapter::ChannelAdapter&, ForwardedPackets&);
 
 	// Rings the peer's doorbell if the peer sleeps and does not know yet what was published, or if
-	// it wants a kick for each request and a new one comes without an acknowledgement. The caller
-	// has fenced since it published.
-	void kick_if_wanted(Nanoseconds now);
+	// it wants a kick for each request and there is a new one. If an acknowledgement comes with the
+	// request, the peer probably polls for it and gets no kick. If it does not, this process finds
+	// the peer stuck, as its program `polls` for its own completion. The caller has fenced since it
+	// published.
+	void kick_if_wanted(Nanoseconds now, bool polls);
 
 	// The program waits for a peer that has stopped driving its engine: called now and then from
 	// empty polls, with a clock of about a microsecond.

@@ -48,10 +48,10 @@ protected:
 		link.outlet.slots.publish(reserved.slot, 0);
 	}
 	// A request, with an acknowledgement or without one, after which the engine may kick.
-	void request(Nanoseconds now, bool acknowledged = false) {
+	void request(Nanoseconds now, bool acknowledged = false, bool polls = true) {
 		publish();
 		link.outlet.acknowledged = acknowledged;
-		link.kick_if_wanted(now);
+		link.kick_if_wanted(now, polls);
 	}
 	void ask_for_requests() { process.page.object->request_epoch.fetch_add(process_asks ? 2 : 1), process_asks = true; }
 	// The peer makes a pass, and then none, so that it is kicked. Returns the time of the kick.
@@ -105,10 +105,18 @@ TEST_F(LinkToPeer, APeerThatGetsAnAcknowledgementWithTheRequestIsNotKicked) {
 	EXPECT_EQ(kicks(), 1u);
 }
 
+// Programs that wait for the completion of each fourth WRITE waited for a tick of the peer's
+// progress thread, because neither polled.
+TEST_F(LinkToPeer, UnlessThisProcessDoesNotPollEither) {
+	ask_for_requests();
+	request(1, true, false);
+	EXPECT_EQ(kicks(), 1u);
+}
+
 TEST_F(LinkToPeer, APeerThatSleepsIsKickedForAnAcknowledgementToo) {
 	process.page.object->armed_epoch.store(1);
 	link.outlet.acknowledged = true;
-	link.kick_if_wanted(1);
+	link.kick_if_wanted(1, true);
 	EXPECT_EQ(kicks(), 1u);
 }
 

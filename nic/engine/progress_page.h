@@ -7,7 +7,7 @@
 //    doorbell. It is stored only when the state changes, in a cache line of its own, so that
 //    producers keep it cached.
 //  - request_epoch is odd while the process is BUSY and wants a kick all the same for each request,
-//    but not for acknowledgements and requests that come with one (watch.h).
+//    but not for acknowledgements (watch.h).
 //  - passes counts engine passes. While BUSY, a waiter that sees neither its ring nor this counter
 //    move knows that the program has stopped polling, and kicks.
 //  - cpu is the processor of the last pass. If it is the reader's own, the reader's spinning only

@@ -196,18 +196,19 @@ Nanoseconds Engine::drive_in_background(WokenBy woken) {
 	watchdog_ = others_poll ? std::clamp(2 * watchdog_, watchdog_first, watchdog_longest) : watchdog_first;
 	const bool leaves_packets =
 		others_poll && remotes_.has_paths() && !packet_watch_.watching() && !woken.kick && !own_.armed();
-	bool moved = had_requests_ = false;
+	bool moved = had_requests_ = had_silent_writes_ = false;
 	if (!leaves_packets) {
 		remotes_.look_at_sockets();
 		moved = pass();
 	}
 	finish(acks_of_tick());
 	retire_unused_outlets();
-	if (packet_watch_.watching()) {
-		if (woken.packets) packet_watch_.wake(moved, now);
-	} else if (!woken.packets && !woken.kick && remotes_.has_paths()) {
-		const bool ran = driver_ran(now);
-		packet_watch_.tick(moved && !others_poll && ran, now);
+	const bool late_writes = had_silent_writes_;
+	if (packet_watch_.watching() && woken.packets) packet_watch_.wake(moved, now);
+	if (!woken.packets && !woken.kick) {
+		const bool late = driver_ran(now) && moved && !others_poll;
+		if (!packet_watch_.watching() && remotes_.has_paths()) packet_watch_.tick(late, now);
+		if (!own_.armed()) request_watch_.tick(late && late_writes, now);
 	}
 	watch_requests(woken.kick, moved && !program_polls_.polls_now(), others_poll);
 	Nanoseconds sleep = watchdog_;

@@ -14,7 +14,8 @@
 //             Requests of this host wait for the program, or for a kick of a peer that has seen no
 //             pass for a while (Link::kick_if_stuck). If four such kicks within two milliseconds
 //             were needed, although the program made passes between them: watching. A program that
-//             was preempted is kicked less often than that.
+//             was preempted is kicked less often than that. If ticks found WRITEs late, as with
+//             packets: watching; the peer waits for bytes in memory as well, and does not kick.
 //   watching  What arrives wakes the thread. If three quarters of 32 wakes found nothing: silent.
 //
 // On a processor that both share, the thread that wakes interrupts the program and always finds the

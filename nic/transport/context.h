@@ -156,6 +156,8 @@ struct Context {
 	QueuePair* responding_last = nullptr;
 	// The events of a pass, which the engine takes: completion queues that were armed and got a
 	// completion, and asynchronous events.
+	// The WRITEs without immediate that were executed here, which no completion shows the program.
+	std::uint64_t silent_writes = 0;
 	queues::CompletionQueue::List raised_queues;
 	std::vector<RaisedEvent> raised_events;
 	std::vector<Refusal> refusals;  // finish_pass() sends them

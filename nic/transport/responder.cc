@@ -283,8 +283,10 @@ void schedule_answer(Context& context, QueuePair& qp, const wire::OpcodeFacts& f
 		qp.messages_to_acknowledge = 0;
 		qp.only_silent = true;
 	}
+	const bool silent = facts.operation == wire::Operation::write && !facts.immediate;
 	if (facts.last && qp.messages_to_acknowledge < several_messages) ++qp.messages_to_acknowledge;
-	qp.only_silent &= facts.operation == wire::Operation::write && !facts.immediate;
+	qp.only_silent &= silent;
+	context.silent_writes += silent && facts.last;
 	if (facts.operation == wire::Operation::send || facts.operation == wire::Operation::write) {
 		qp.pending_answer = ack_pending;  // replaces a NAK that was not sent yet and is out of date
 	} else {

@@ -64,7 +64,9 @@ void play(std::string_view name, Side& s, Initiator* other, int rounds) {
 	} else if (name == "asleep_beside") {
 		target ? asleep_beside_target(s) : asleep_beside_initiator(s, rounds);
 	} else if (name == "answers") {
-		target ? answers_target(s, rounds) : answers_initiator(s, rounds);
+		target ? answers_target(s, rounds, 1) : answers_initiator(s, rounds, 1);
+	} else if (name == "unsignaled_answers") {
+		target ? answers_target(s, rounds, 4) : answers_initiator(s, rounds, 4);
 	} else if (name == "killed") {
 		target ? killed_target(s) : killed_initiator(s);
 	} else {

@@ -252,7 +252,8 @@ void asleep_beside_initiator(Side& s, int rounds) {
 // Two programs that answer each other by WRITEs, and wait for bytes in memory.
 namespace {
 
-void answer_in_turn(Side& s, int rounds, bool begins) {
+// Each waits for the completion of every `signaled`th WRITE only.
+void answer_in_turn(Side& s, int rounds, int signaled, bool begins) {
 	constexpr std::uint64_t half = region_bytes / 2;
 	s.put(s.aim(s.mr));
 	const Aim to = s.get<Aim>();
@@ -267,8 +268,9 @@ void answer_in_turn(Side& s, int rounds, bool begins) {
 		};
 		if (!begins) await();
 		std::memset(s.memory + half, value, length);
+		s.signaled = i % signaled == signaled - 1;
 		s.post(IBV_WR_RDMA_WRITE, to, 0, length, half);
-		s.succeed();
+		if (s.signaled) s.succeed();
 		if (begins) await();
 	}
 	if (begins) return s.put(torn);
@@ -276,5 +278,5 @@ void answer_in_turn(Side& s, int rounds, bool begins) {
 }
 
 }  // namespace
-void answers_target(Side& s, int rounds) { answer_in_turn(s, rounds, false); }
-void answers_initiator(Side& s, int rounds) { answer_in_turn(s, rounds, true); }
+void answers_target(Side& s, int rounds, int signaled) { answer_in_turn(s, rounds, signaled, false); }
+void answers_initiator(Side& s, int rounds, int signaled) { answer_in_turn(s, rounds, signaled, true); }

@@ -57,8 +57,8 @@ void asleep_target(Side&);
 void asleep_initiator(Side&);
 void asleep_beside_target(Side&);
 void asleep_beside_initiator(Side&, int rounds);
-void answers_target(Side&, int rounds);
-void answers_initiator(Side&, int rounds);
+void answers_target(Side&, int rounds, int signaled);
+void answers_initiator(Side&, int rounds, int signaled);
 // mixture.cc
 void mixture_target(Side&);
 void mixture_initiator(Side&, int rounds);

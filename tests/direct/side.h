@@ -115,7 +115,8 @@ public:
 		return value;
 	}
 
-	// Requests, all signaled. `offset` counts from the beginning of both regions.
+	// Requests, signaled unless `signaled` is false. `offset` counts from the beginning of both
+	// regions.
 	void post(ibv_wr_opcode opcode, const Aim& to, std::uint64_t offset, std::uint32_t length,
 		std::uint64_t local_offset = 0, std::uint64_t operand = 1) {
 		ibv_sge sge{reinterpret_cast<std::uint64_t>(memory) + local_offset, length, mr->lkey};
@@ -123,7 +124,7 @@ public:
 		wr.opcode = opcode;
 		wr.sg_list = &sge;
 		wr.num_sge = 1;
-		wr.send_flags = IBV_SEND_SIGNALED;
+		wr.send_flags = signaled ? IBV_SEND_SIGNALED : 0;
 		if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 			wr.wr.atomic = {.remote_addr = to.address + offset, .compare_add = operand, .swap = 0, .rkey = to.rkey};
 		else wr.wr.rdma = {.remote_addr = to.address + offset, .rkey = to.rkey};
@@ -147,6 +148,7 @@ public:
 		for (; count > 0; --count) demand(complete() == IBV_WC_SUCCESS, "a request succeeds");
 	}
 
+	bool signaled = true;
 	int socket;
 	std::size_t bytes;
 	ibv_context* context = nullptr;

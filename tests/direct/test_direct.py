@@ -85,6 +85,7 @@ def test_a_reader_that_sees_the_last_byte_sees_all(program: Path, way: dict[str,
 @WAYS
 def test_programs_that_wait_for_bytes_in_memory_answer_each_other(program: Path, way: dict[str, str]) -> None:
     assert play(program, way, "answers", 500) == {"torn": "0"}
+    assert play(program, way, "unsignaled_answers", 200) == {"torn": "0"}
 
 
 @WAYS
