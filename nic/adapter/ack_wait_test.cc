@@ -96,13 +96,17 @@ TEST_F(AckWait, ThatOfOneMessageWaitsAlsoIfItIsOfSeveralPackets) {
 	}
 }
 
-TEST_F(AckWait, ThatOfADuplicateDoesNot) {
+// While the acknowledgement waits, the peer's probe repeats its last packet. If that sent the
+// acknowledgement alone, 64 KiB over UDP took 80 us instead of 40.
+TEST_F(AckWait, ADuplicateDoesNotEndTheWait) {
 	QueuePair& qp = receiver();
 	outlet.lossless = false;
-	EXPECT_TRUE(waits(qp, {Opcode::rc_write_only}));
 	handle(request(qp, 10));
-	EXPECT_FALSE(adapter.finish_pass(Acks::may_wait));
-	EXPECT_EQ(qp.pending_answer, ack_none);
+	EXPECT_TRUE(adapter.finish_pass(Acks::may_wait));
+	handle(request(qp, 10));
+	EXPECT_TRUE(adapter.finish_pass(Acks::may_wait));
+	EXPECT_EQ(qp.pending_answer, ack_pending);
+	EXPECT_EQ(adapter.context().counters.duplicates, 1u);
 }
 
 TEST_F(AckWait, ToAnotherHostThatOfASendWaits) {

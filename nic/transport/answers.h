@@ -14,10 +14,9 @@
 
 namespace verbena::transport {
 
-// The requests executed so far are to be acknowledged at once: the peer has asked again.
+// The requests executed so far are to be acknowledged.
 inline void schedule_ack(Context& context, QueuePair& qp) {
 	qp.pending_answer |= ack_pending;
-	qp.messages_to_acknowledge = several_messages;
 	context.schedule_responses(qp);
 }
 
