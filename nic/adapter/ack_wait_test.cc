@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which acknowledgements finish_pass() leaves for the program's next request
+// The tests of the acknowledgements that finish_pass() leaves for the program's next request
 // (docs/decisions/0034 and 0063).
 #include <gtest/gtest.h>
 

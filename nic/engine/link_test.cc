@@ -53,7 +53,10 @@ protected:
 		link.outlet.acknowledged = acknowledged;
 		link.kick_if_wanted(now, polls);
 	}
-	void ask_for_requests() { process.page.object->request_epoch.fetch_add(process_asks ? 2 : 1), process_asks = true; }
+	void ask_for_requests() {
+		process.page.object->request_epoch.store(next_epoch);
+		next_epoch += 2;
+	}
 	// The peer makes a pass, and then none, so that it is kicked. Returns the time of the kick.
 	Nanoseconds get_stuck(Nanoseconds now) {
 		process.page.object->passes.fetch_add(1);
@@ -75,7 +78,7 @@ protected:
 	adapter::ChannelAdapter adapter{1};
 	Process process{7};
 	Descriptor peers_socket;
-	bool process_asks = false;
+	std::uint32_t next_epoch = 1;  // odd: the peer asks
 	Link link{make_peer()};
 };
 

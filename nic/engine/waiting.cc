@@ -203,12 +203,11 @@ Nanoseconds Engine::drive_in_background(WokenBy woken) {
 	}
 	finish(acks_of_tick());
 	retire_unused_outlets();
-	const bool late_writes = had_silent_writes_;
 	if (packet_watch_.watching() && woken.packets) packet_watch_.wake(moved, now);
 	if (!woken.packets && !woken.kick) {
 		const bool late = driver_ran(now) && moved && !others_poll;
 		if (!packet_watch_.watching() && remotes_.has_paths()) packet_watch_.tick(late, now);
-		if (!own_.armed()) request_watch_.tick(late && late_writes, now);
+		if (!own_.armed()) request_watch_.tick(late && had_silent_writes_, now);
 	}
 	watch_requests(woken.kick, moved && !program_polls_.polls_now(), others_poll);
 	Nanoseconds sleep = watchdog_;

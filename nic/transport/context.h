@@ -154,10 +154,10 @@ struct Context {
 	// Queue pairs with responses to send, in order; finish_pass() empties the list.
 	QueuePair* responding_first = nullptr;
 	QueuePair* responding_last = nullptr;
-	// The events of a pass, which the engine takes: completion queues that were armed and got a
-	// completion, and asynchronous events.
 	// The WRITEs without immediate that were executed here, which no completion shows the program.
 	std::uint64_t silent_writes = 0;
+	// The events of a pass, which the engine takes: completion queues that were armed and got a
+	// completion, and asynchronous events.
 	queues::CompletionQueue::List raised_queues;
 	std::vector<RaisedEvent> raised_events;
 	std::vector<Refusal> refusals;  // finish_pass() sends them
